@@ -33,7 +33,9 @@ size_t panel_bytes(PanelKind kind, size_t row_length, int columns);
 using MatrixKernel = void (*)(const std::byte* tile_row, const std::byte* panel, size_t length, float* out);
 
 // Writes column `column` of a panel of `columns` from x [length]. int8: scale = max|x| / 127 of the block (0 if that is 0),
-// value = round to nearest even of x / scale computed as x * (127 / max|x|).
+// value = round to nearest even of x / scale computed as x * (127 / max|x|). A block whose 127 / max|x| overflows counts as
+// all zero; one that holds a NaN or an infinity gets values and integer sums 0, and max|x| / 127 (NaN if there is a NaN) as
+// its scale and NaN as its sum, so that every product with it is NaN. sum = scale * float(half_sum[0] + half_sum[1]).
 using PanelWriter = void (*)(const float* x, size_t length, int columns, int column, std::byte* panel);
 
 struct MatrixKernels {
@@ -47,8 +49,9 @@ struct MatrixKernels {
 // The kernels of an instruction set that this processor has. The scalar ones also exist for a height of 16.
 const MatrixKernels& matrix_kernels(Isa isa);
 
-// One table per instruction set; each is defined in its own file, compiled for that set.
+// One table per instruction set, and the scalar one for both heights; each is defined in its own file, compiled for that set.
 const MatrixKernels& scalar_matrix_kernels();
+const MatrixKernels& scalar_matrix_kernels_16();  // the same for tiles of 16 rows
 #if defined(__x86_64__)
 const MatrixKernels& avx2_matrix_kernels();
 const MatrixKernels& avx512_matrix_kernels();
