@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
 namespace gale {
 
-// A zero-filled anonymous mapping, aligned to 2 MB. Pages take memory only once they are touched. Movable, not copyable.
+// A zero-filled anonymous mapping, aligned to 2 MB. Pages take memory only once they are touched. Movable, not
+// copyable.
 class PageBuffer {
  public:
   PageBuffer() = default;
@@ -27,14 +29,15 @@ class PageBuffer {
   void release(size_t offset, size_t bytes) const;
 
  private:
-  std::byte* data_ = nullptr;    // aligned start
-  size_t size_ = 0;              // usable bytes
-  void* mapping_ = nullptr;      // what munmap gets
+  std::byte* data_ = nullptr;  // aligned start
+  size_t size_ = 0;            // usable bytes
+  void* mapping_ = nullptr;    // what munmap gets
   size_t mapping_size_ = 0;
 };
 
-// Memory that this process may still take, in bytes: the least of the machine's available memory and the limits of its
-// control group and the groups above it (v1 and v2).
-size_t available_memory_bytes();
+// Memory that this process may still take, in bytes: the least of the machine's available memory, the limits of its
+// control group and the groups above it (v1 and v2), and its own limit of address space. `root` is put before "/proc"
+// and "/sys", for tests.
+size_t available_memory_bytes(const std::string& root = "");
 
 }  // namespace gale

@@ -12,7 +12,9 @@ float half_to_float(uint16_t bits);
 uint16_t float_to_half(float value);
 
 // bfloat16 is the top half of a float.
-inline float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float bfloat16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 // Round to nearest even; NaN stays NaN.
 uint16_t float_to_bfloat16(float value);
 

@@ -9,9 +9,9 @@
 
 namespace gale {
 
-// `threads` members; member 0 is the thread that calls run(). Members spin for a short time and then sleep on a futex, so
-// that an idle team uses no processor time and a preempted member doesn't make the others burn theirs.
-// One run() at a time; not reentrant; a Team may be used from different calling threads one after the other.
+// `threads` members; member 0 is the thread that calls run(). Members spin for a short time and then sleep on a futex,
+// so that an idle team uses no processor time and a preempted member doesn't make the others burn theirs. One run() at
+// a time; not reentrant; a Team may be used from different calling threads one after the other.
 class Team {
  public:
   struct Options {
@@ -27,15 +27,16 @@ class Team {
 
   int size() const;
 
-  // Calls body(member) on every member, member in [0, size()), and returns when all have returned. `body` must not throw.
+  // Calls body(member) on every member, member in [0, size()), and returns when all have returned. `body` must not
+  // throw.
   template <class F>
   void run(F&& body) {
     auto call = [](void* context, int member) { (*static_cast<std::remove_reference_t<F>*>(context))(member); };
     run_raw(+call, const_cast<void*>(static_cast<const void*>(&body)));
   }
 
-  // Waits until every member has called it; memory written before is visible after. Only inside run(), by all members the
-  // same number of times.
+  // Waits until every member has called it; memory written before is visible after. Only inside run(), by all members
+  // the same number of times.
   void barrier(int member);
 
  private:
