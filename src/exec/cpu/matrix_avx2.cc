@@ -1,0 +1,236 @@
+// Matrix kernels for AVX2: tiles of 8 rows, products by maddubs with 16-bit sums; the block quants, plain floats and
+// the panel writers.
+#include <algorithm>
+
+#include "exec/cpu/matrix_avx2_common.h"
+
+namespace gale::exec {
+namespace {
+
+using format::TensorType;
+
+struct NoHead {
+  explicit NoHead(const std::byte*) {}
+};
+
+struct Q4_0 {
+  using Head = NoHead;
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 18;
+  struct Block {
+    __m256 d;
+    Weights weights;
+    Block(const std::byte* p, const Head&, int) : d(load_halves(p)) { decode_nibbles(p + 2 * kHeight, weights); }
+    __m256 add(__m256 acc, const int8_t* x, float scale, float, const int32_t half_sum[2]) const {
+      const __m256i offset = _mm256_slli_epi32(whole_sum(half_sum), 3);
+      const __m256 dot = _mm256_cvtepi32_ps(_mm256_sub_epi32(dot_four_bits(weights, x), offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
+    }
+  };
+};
+
+struct Q4_1 {
+  using Head = NoHead;
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 20;
+  struct Block {
+    __m256 d, m;
+    Weights weights;
+    Block(const std::byte* p, const Head&, int) : d(load_halves(p)), m(load_halves(p + 2 * kHeight)) {
+      decode_nibbles(p + 4 * kHeight, weights);
+    }
+    __m256 add(__m256 acc, const int8_t* x, float scale, float sum, const int32_t*) const {
+      const __m256 dot = _mm256_cvtepi32_ps(dot_four_bits(weights, x));
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
+      return _mm256_fmadd_ps(m, _mm256_set1_ps(sum), acc);
+    }
+  };
+};
+
+struct Q5_0 {
+  using Head = NoHead;
+  static constexpr int kBlocks = 1;
+  static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 22;
+  struct Block {
+    __m256 d;
+    Weights weights;
+    Block(const std::byte* p, const Head&, int) : d(load_halves(p)) {
+      decode_five_bits(p + 2 * kHeight, p + 6 * kHeight, weights);
+    }
+    __m256 add(__m256 acc, const int8_t* x, float scale, float, const int32_t half_sum[2]) const {
+      const __m256i offset = _mm256_slli_epi32(whole_sum(half_sum), 4);
+      const __m256 dot = _mm256_cvtepi32_ps(_mm256_sub_epi32(dot_five_bits(weights, x), offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
+    }
+  };
+};
+
+// Bytes 0 .. 255 are split into two nibbles, so that 16-bit sums hold all 8 products of each; four groups of four
+// values at a time fill the 8 weight vectors.
+template <class Type, int C>
+struct EightBitKernel {
+  static constexpr size_t kBlockBytes = kHeight * 34;
+  struct Sums {
+    __m256i low, high;
+  };
+
+  static Sums sums(const Weights low, const Weights high, const int8_t* x) {
+    Sums sums;
+    for (int s = 0; s < 4; ++s) {
+      const __m256i values = four(x, s);
+      const __m256i l = _mm256_maddubs_epi16(low[s], values), h = _mm256_maddubs_epi16(high[s], values);
+      sums.low = s ? _mm256_add_epi16(sums.low, l) : l;
+      sums.high = s ? _mm256_add_epi16(sums.high, h) : h;
+    }
+    return sums;
+  }
+
+  static void decode(const std::byte* p, Weights low, Weights high) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    for (int s = 0; s < 4; ++s) {
+      const __m256i bytes = load(p + 32 * s);
+      low[s] = _mm256_and_si256(bytes, mask);
+      high[s] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+    }
+  }
+
+  static void run(const std::byte* tile, const std::byte* panel, size_t length, float* out) {
+    auto* x = reinterpret_cast<const PanelBlock<C>*>(panel);
+    const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);
+    __m256 acc[C];
+    for (int c = 0; c < C; ++c) acc[c] = _mm256_setzero_ps();
+    for (const PanelBlock<C>* end = x + length / kBlock; x < end; ++x, tile += kBlockBytes) {
+      prefetch<kBlockBytes>(tile);
+      Sums first[C];
+      __m256i low[4], high[4];
+      decode(tile + 2 * kHeight, low, high);
+      for (int c = 0; c < C; ++c) first[c] = sums(low, high, x->values[c]);
+      decode(tile + 2 * kHeight + 128, low, high);
+      const __m256 d = load_halves(tile);
+      for (int c = 0; c < C; ++c) {
+        const Sums second = sums(low, high, x->values[c] + 16);
+        __m256i dot = _mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi16(first[c].low, second.low), ones),
+                                       _mm256_madd_epi16(_mm256_add_epi16(first[c].high, second.high), sixteens));
+        dot = _mm256_sub_epi32(dot, _mm256_slli_epi32(whole_sum(x->half_sum[c]), 7));
+        acc[c] = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x->scale[c])), _mm256_cvtepi32_ps(dot), acc[c]);
+      }
+    }
+    for (int c = 0; c < C; ++c) _mm256_storeu_ps(out + kHeight * c, acc[c]);
+  }
+};
+
+struct F32 {
+  static constexpr size_t kBytes = 4 * kHeight;
+  static __m256 load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+};
+struct F16 {
+  static constexpr size_t kBytes = 2 * kHeight;
+  static __m256 load(const std::byte* p) { return load_halves(p); }
+};
+struct BF16 {
+  static constexpr size_t kBytes = 2 * kHeight;
+  static __m256 load(const std::byte* p) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+  }
+};
+
+template <class Type, int C>
+struct FloatKernel {
+  static void run(const std::byte* tile, const std::byte* panel, size_t length, float* out) {
+    auto* x = reinterpret_cast<const float*>(panel);
+    __m256 acc[C];
+    for (int c = 0; c < C; ++c) acc[c] = _mm256_setzero_ps();
+    const auto step = [&] {
+      const __m256 weights = Type::load(tile);
+      for (int c = 0; c < C; ++c) acc[c] = _mm256_fmadd_ps(weights, _mm256_set1_ps(x[c]), acc[c]);
+      tile += Type::kBytes, x += C;
+    };
+    constexpr size_t kStep = 64 / Type::kBytes;  // one cache line
+    for (; length >= kStep; length -= kStep) {
+      prefetch<64>(tile);
+      for (size_t i = 0; i < kStep; ++i) step();
+    }
+    for (; length > 0; --length) step();
+    for (int c = 0; c < C; ++c) _mm256_storeu_ps(out + kHeight * c, acc[c]);
+  }
+};
+
+MatrixKernel kernel(TensorType type, int columns) {
+  switch (type) {
+    case TensorType::q4_0:
+      return for_columns<Q4_0, QuantisedKernel>(columns);
+    case TensorType::q4_1:
+      return for_columns<Q4_1, QuantisedKernel>(columns);
+    case TensorType::q5_0:
+      return for_columns<Q5_0, QuantisedKernel>(columns);
+    case TensorType::q8_0:
+      return for_columns<void, EightBitKernel>(columns);
+    case TensorType::f32:
+      return for_columns<F32, FloatKernel>(columns);
+    case TensorType::f16:
+      return for_columns<F16, FloatKernel>(columns);
+    case TensorType::bf16:
+      return for_columns<BF16, FloatKernel>(columns);
+    default:
+      return avx2_k_kernel(type, columns);
+  }
+}
+
+float largest(__m256 v) {
+  __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+void write_int8(const float* x, size_t length, int columns, int column, std::byte* panel) {
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  // packs works within 128-bit halves: this puts the 4-byte pieces back in order.
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const size_t c = static_cast<size_t>(column), count = static_cast<size_t>(columns), block_bytes = 48 * count;
+  for (size_t b = 0; b < length / kBlock; ++b, x += kBlock, panel += block_bytes) {
+    __m256 v[4];
+    for (int i = 0; i < 4; ++i) v[i] = _mm256_loadu_ps(x + 8 * i);
+    const float max =
+        largest(_mm256_max_ps(_mm256_max_ps(_mm256_and_ps(v[0], magnitude), _mm256_and_ps(v[1], magnitude)),
+                              _mm256_max_ps(_mm256_and_ps(v[2], magnitude), _mm256_and_ps(v[3], magnitude))));
+    const float scale = max / 127, inverse = max > 0 ? 127 / max : 0;
+    __m256i q[4];
+    for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(inverse)));
+    const __m256i first = _mm256_packs_epi32(q[0], q[1]), second = _mm256_packs_epi32(q[2], q[3]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(panel + kBlock * c),
+                        _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order));
+    // Lanes of `pairs`: two of values 0-15, two of 16-31, in each half.
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256i pairs = _mm256_hadd_epi32(_mm256_madd_epi16(first, ones), _mm256_madd_epi16(second, ones));
+    __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    sums = _mm_hadd_epi32(sums, sums);  // (S0, S1, S0, S1)
+    const float sum = scale * static_cast<float>(_mm_cvtsi128_si32(_mm_hadd_epi32(sums, sums)));
+    std::byte* scales = panel + kBlock * count;
+    std::memcpy(scales + 4 * c, &scale, 4);
+    std::memcpy(scales + 4 * count + 4 * c, &sum, 4);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(scales + 8 * count + 8 * c), sums);
+  }
+}
+
+void write_floats(const float* x, size_t length, int columns, int column, std::byte* panel) {
+  auto* out = reinterpret_cast<float*>(panel) + column;
+  if (columns == 1) {
+    std::memcpy(out, x, length * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < length; ++i, out += columns) *out = x[i];
+}
+
+PanelWriter panel_writer(PanelKind kind) {
+  return kind == PanelKind::int8 ? write_int8 : write_floats;
+}
+
+}  // namespace
+
+const MatrixKernels& avx2_matrix_kernels() {
+  static constexpr MatrixKernels kKernels{Isa::avx2, kHeight, kernel, panel_writer};
+  return kKernels;
+}
+
+}  // namespace gale::exec

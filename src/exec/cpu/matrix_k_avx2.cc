@@ -1,0 +1,139 @@
+// Matrix kernels for AVX2, the K quants: scales of 256 values are decoded once, then their 8 blocks like any other.
+#include "exec/cpu/matrix_avx2_common.h"
+
+namespace gale::exec {
+namespace {
+
+using format::TensorType;
+
+// d, dmin and the 16 six-bit numbers in front of Q4_K and Q5_K.
+struct SixBitHead {
+  float scale[8][kHeight], minimum[8][kHeight];
+  explicit SixBitHead(const std::byte* p) {
+    const __m256 d = load_halves(p), dmin = load_halves(p + 2 * kHeight);
+    const std::byte* six = p + 4 * kHeight;
+    const __m256i words[3] = {load(six), load(six + 4 * kHeight), load(six + 8 * kHeight)};
+    const __m256i mask = _mm256_set1_epi32(63);
+    const __m256i last = _mm256_or_si256(_mm256_srli_epi32(words[0], 30),
+                                         _mm256_or_si256(_mm256_slli_epi32(_mm256_srli_epi32(words[1], 30), 2),
+                                                         _mm256_slli_epi32(_mm256_srli_epi32(words[2], 30), 4)));
+    const auto number = [&](int n) {
+      const __m256i bits = n == 15 ? last : _mm256_and_si256(_mm256_srli_epi32(words[n / 5], 6 * (n % 5)), mask);
+      return _mm256_cvtepi32_ps(bits);
+    };
+    for (int j = 0; j < 8; ++j) {
+      _mm256_storeu_ps(scale[j], _mm256_mul_ps(d, number(j)));
+      _mm256_storeu_ps(minimum[j], _mm256_mul_ps(dmin, number(8 + j)));
+    }
+  }
+};
+
+struct Q4_K {
+  using Head = SixBitHead;
+  static constexpr int kBlocks = 8;
+  static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 16;
+  struct Block {
+    __m256 scale, minimum;
+    Weights weights;
+    Block(const std::byte* p, const Head& head, int j)
+        : scale(_mm256_loadu_ps(head.scale[j])), minimum(_mm256_loadu_ps(head.minimum[j])) {
+      decode_nibbles(p, weights);
+    }
+    __m256 add(__m256 acc, const int8_t* x, float x_scale, float sum, const int32_t*) const {
+      const __m256 dot = _mm256_cvtepi32_ps(dot_four_bits(weights, x));
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), dot, acc);
+      return _mm256_fnmadd_ps(minimum, _mm256_set1_ps(sum), acc);
+    }
+  };
+};
+
+struct Q5_K {
+  using Head = SixBitHead;
+  static constexpr int kBlocks = 8;
+  static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 20;
+  struct Block {
+    __m256 scale, minimum;
+    Weights weights;
+    Block(const std::byte* p, const Head& head, int j)
+        : scale(_mm256_loadu_ps(head.scale[j])), minimum(_mm256_loadu_ps(head.minimum[j])) {
+      decode_five_bits(p, p + 4 * kHeight, weights);
+    }
+    __m256 add(__m256 acc, const int8_t* x, float x_scale, float sum, const int32_t*) const {
+      const __m256 dot = _mm256_cvtepi32_ps(dot_five_bits(weights, x));
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), dot, acc);
+      return _mm256_fnmadd_ps(minimum, _mm256_set1_ps(sum), acc);
+    }
+  };
+};
+
+struct Q6_K {
+  struct Head {
+    __m256 d;
+    explicit Head(const std::byte* p) : d(load_halves(p)) {}
+  };
+  static constexpr int kBlocks = 8;
+  static constexpr size_t kHeadBytes = kHeight * 2, kBlockBytes = kHeight * 26;
+  struct Block {
+    __m256 d;
+    __m256i scale[2];  // of the two halves, twice in every lane
+    __m256i offset;    // -32 times both, as 16-bit numbers: at most 4,096
+    Weights weights;
+
+    Block(const std::byte* p, const Head& head, int) : d(head.d) {
+      const __m256i twice = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5,
+                                             8, 9, 8, 9, 12, 13, 12, 13);
+      for (int half = 0; half < 2; ++half) {
+        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + kHeight * half));
+        scale[half] = _mm256_shuffle_epi8(_mm256_cvtepi8_epi32(bytes), twice);
+      }
+      offset = _mm256_mullo_epi16(_mm256_blend_epi16(scale[0], scale[1], 0xaa), _mm256_set1_epi16(-32));
+      decode_nibbles(p + 10 * kHeight, weights);
+      const __m256i mask = _mm256_set1_epi8(0x30);
+      for (int half = 0; half < 2; ++half) {
+        const __m256i high = load(p + 2 * kHeight + 4 * kHeight * half);
+        __m256i* w = weights + 4 * half;
+        w[0] = _mm256_or_si256(w[0], _mm256_and_si256(_mm256_slli_epi32(high, 4), mask));
+        w[1] = _mm256_or_si256(w[1], _mm256_and_si256(_mm256_slli_epi32(high, 2), mask));
+        w[2] = _mm256_or_si256(w[2], _mm256_and_si256(high, mask));
+        w[3] = _mm256_or_si256(w[3], _mm256_and_si256(_mm256_srli_epi32(high, 2), mask));
+      }
+    }
+
+    // Weights up to 63: 16-bit sums hold 2 products, 2 x 63 x 127 x 2 = 32,004.
+    __m256i pair(const int8_t* x, int s) const {
+      const __m256i both = _mm256_add_epi16(_mm256_maddubs_epi16(weights[s], four(x, s)),
+                                            _mm256_maddubs_epi16(weights[s + 1], four(x, s + 1)));
+      return _mm256_madd_epi16(both, scale[s / 4]);
+    }
+
+    __m256 add(__m256 acc, const int8_t* x, float x_scale, float, const int32_t half_sum[2]) const {
+      __m256i dot =
+          _mm256_add_epi32(_mm256_add_epi32(pair(x, 0), pair(x, 2)), _mm256_add_epi32(pair(x, 4), pair(x, 6)));
+      // (S0, S1) as 16-bit numbers in every lane: the low half of the one, and the low half of the other shifted in by
+      // loading from the middle of the first.
+      int32_t first, second;
+      std::memcpy(&first, half_sum, 4);
+      std::memcpy(&second, reinterpret_cast<const std::byte*>(half_sum) + 2, 4);
+      const __m256i sums = _mm256_blend_epi16(_mm256_set1_epi32(first), _mm256_set1_epi32(second), 0xaa);
+      dot = _mm256_add_epi32(dot, _mm256_madd_epi16(sums, offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x_scale)), _mm256_cvtepi32_ps(dot), acc);
+    }
+  };
+};
+
+}  // namespace
+
+MatrixKernel avx2_k_kernel(TensorType type, int columns) {
+  switch (type) {
+    case TensorType::q4_k:
+      return for_columns<Q4_K, QuantisedKernel>(columns);
+    case TensorType::q5_k:
+      return for_columns<Q5_K, QuantisedKernel>(columns);
+    case TensorType::q6_k:
+      return for_columns<Q6_K, QuantisedKernel>(columns);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace gale::exec
