@@ -16,8 +16,8 @@
 
 namespace gale::format {
 
-// A tensor inside a mapped file. `shape` lists the contiguous dimension first, as GGUF does: a weight of a linear layer is
-// {in, out}, that is `out` rows of `in` values.
+// A tensor inside a mapped file. `shape` lists the contiguous dimension first, as GGUF does: a weight of a linear layer
+// is {in, out}, that is `out` rows of `in` values.
 struct Tensor {
   std::string name;
   TensorType type = TensorType::f32;
@@ -47,11 +47,10 @@ class Checkpoint {
   uint64_t total_bytes() const;  // sum of the files' sizes
 
  private:
-  friend class CheckpointBuilder;
   std::vector<MappedFile> files_;
   Metadata metadata_;
   std::vector<Tensor> tensors_;
-  std::unordered_map<std::string, size_t> index_;
+  std::unordered_map<std::string_view, size_t> index_;  // keys are views of the names in tensors_
 };
 
 }  // namespace gale::format

@@ -15,7 +15,10 @@ struct GgufContents {
   std::vector<Tensor> tensors;  // spans into `bytes`; `file` is left 0
 };
 
-// Parses a whole file that is in memory. `name` is used in messages. Nothing larger than the file is ever allocated.
+// Parses a whole file that is in memory. `name` is used in messages. Every length and count is compared with the bytes
+// that are left before anything is allocated for it, so a lying header cannot make memory grow beyond a small multiple
+// of the file (16 bytes per string that takes at least 8, 8 bytes per integer of an array).
+// Gaps between tensors and bytes after the last one are accepted; tensors that overlap are not.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 Result<GgufContents> parse_gguf(std::span<const std::byte> bytes, const std::string& name);
 

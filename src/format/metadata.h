@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,10 +15,12 @@
 namespace gale::format {
 
 // Arrays keep their element type. Text is a view into the mapped file (valid as long as the Checkpoint lives).
-using Value = std::variant<uint64_t, int64_t, double, bool, std::string_view, std::vector<uint64_t>, std::vector<int64_t>,
-                           std::vector<double>, std::vector<float>, std::vector<uint8_t>, std::vector<std::string_view>>;
+using Value =
+    std::variant<uint64_t, int64_t, double, bool, std::string_view, std::vector<uint64_t>, std::vector<int64_t>,
+                 std::vector<double>, std::vector<float>, std::vector<uint8_t>, std::vector<std::string_view>>;
 // u8..u64 -> uint64_t, i8..i64 -> int64_t, f32/f64 -> double; arrays: u8..u64 -> vector<uint64_t>, i8..i64 ->
-// vector<int64_t>, f32 -> vector<float>, f64 -> vector<double>, bool -> vector<uint8_t>, strings -> vector<string_view>.
+// vector<int64_t>, f32 -> vector<float>, f64 -> vector<double>, bool -> vector<uint8_t>, strings ->
+// vector<string_view>.
 
 class Metadata {
  public:
@@ -42,7 +45,12 @@ class Metadata {
 
  private:
   std::vector<std::string> keys_;
-  std::unordered_map<std::string, Value> values_;
+  // Lets find() look up a string_view without making a string.
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, Value, Hash, std::equal_to<>> values_;
 };
 
 // One line for people: `[49152 strings]`, `0.5`, `"llama"`; long text is cut to `max_length` characters.
