@@ -1,6 +1,7 @@
 // A pinned team of threads that walks work together, with a barrier that costs well under a microsecond.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -16,11 +17,14 @@ class Team {
  public:
   struct Options {
     int threads = 1;
-    // Processors that members are pinned to (member i to processors[i % size]); empty: not pinned. Member 0 is never
-    // pinned for good: the caller's affinity is set for the length of a run only if `pin_caller`.
+    // Processors that members are pinned to (member i to processors[i % size]); empty: not pinned.
     std::vector<int> processors;
+    // Member 0 belongs to the caller: it is pinned to processors[0] only for the length of each run, and only if asked
+    // (two system calls a run); afterwards the caller has the affinity back that it had.
+    bool pin_caller = false;
   };
-  static Result<std::unique_ptr<Team>> create(Options options);
+  // Errors: a count outside [1, 1024], a processor that this process may not use, no more threads from the system.
+  static Result<std::unique_ptr<Team>> create(const Options& options);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
