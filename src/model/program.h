@@ -126,6 +126,9 @@ uint64_t cache_bytes(const Program& program, uint64_t depth, double bytes_per_el
 // Bytes of weights of one step.
 uint64_t weight_bytes(const Step& step);
 
+// Names of tensors that no step reads, in file order.
+std::vector<std::string> unused_tensors(const format::Checkpoint& checkpoint, const Program& program);
+
 // One step per line, for people and golden tests (DESIGN of the format: docs/architecture.md).
 std::string print(const Program& program);
 // Graphviz.
