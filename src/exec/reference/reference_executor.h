@@ -1,4 +1,5 @@
-// The plain executor: one step after the other, double accumulation, no tricks; every other executor is tested against it.
+// The plain executor: one step after the other, double accumulation, no tricks; every other executor is tested against
+// it.
 #pragma once
 
 #include <memory>
