@@ -1,0 +1,387 @@
+// Matrix kernels and panel writer for AVX-512 with VNNI: tiles of 16 rows, each block decoded once for all columns.
+#include <immintrin.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "exec/cpu/matrix_kernels.h"
+
+namespace gale::exec {
+namespace {
+
+using format::TensorType;
+using enum TensorType;
+
+constexpr size_t kHeight = 16;
+constexpr size_t kVector = 64;           // bytes of one vector: a 32-bit lane for each row
+constexpr size_t kHalves = 2 * kHeight;  // bytes of one half per row
+constexpr size_t kPrefetchBytes = 2048;  // how far ahead of the block in work
+
+__m512i load(const std::byte* at) {
+  return _mm512_loadu_si512(at);
+}
+__m512 load_halves(const std::byte* at) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+__m512i broadcast_int(const std::byte* at) {
+  int32_t value;
+  std::memcpy(&value, at, sizeof value);
+  return _mm512_set1_epi32(value);
+}
+__m512 broadcast_float(const std::byte* at) {
+  float value;
+  std::memcpy(&value, at, sizeof value);
+  return _mm512_set1_ps(value);
+}
+
+// a | (b & mask)
+__m512i or_masked(__m512i a, __m512i b, __m512i mask) {
+  return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
+}
+
+// Weights of one block of 32 values: byte i of lane r of w[s] is value 4 s + i of row r.
+struct Groups {
+  __m512i w[8];
+};
+
+inline Groups decode_nibbles(const std::byte* at) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  Groups groups;
+  for (size_t g = 0; g < 4; ++g) {
+    const __m512i packed = load(at + g * kVector);
+    groups.w[2 * g] = _mm512_and_si512(packed, mask);
+    groups.w[2 * g + 1] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+  }
+  return groups;
+}
+
+inline void add_fifth_bits(Groups& groups, __m512i fifth) {
+  const __m512i bit = _mm512_set1_epi8(16);
+  for (int s = 0; s < 8; ++s)
+    groups.w[s] =
+        or_masked(groups.w[s], s <= 4 ? _mm512_slli_epi32(fifth, 4 - s) : _mm512_srli_epi32(fifth, s - 4), bit);
+}
+
+// What each type needs of a block (32 values): its groups and factors. A super-block of kParts blocks starts with a
+// head.
+struct NoHead {
+  explicit NoHead(const std::byte*) {}
+};
+
+struct Q4_0 {
+  static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 18 * kHeight;
+  static constexpr int kOffset = 8;
+  static constexpr bool kMinimum = false, kHalfScales = false;
+  using Head = NoHead;
+  static Groups groups(const std::byte* at) { return decode_nibbles(at + kHalves); }
+  static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
+};
+
+struct Q4_1 {
+  static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 20 * kHeight;
+  static constexpr int kOffset = 0;
+  static constexpr bool kMinimum = true, kHalfScales = false;
+  using Head = NoHead;
+  static Groups groups(const std::byte* at) { return decode_nibbles(at + 2 * kHalves); }
+  static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
+  static __m512 minimum(const Head&, const std::byte* at, size_t) { return load_halves(at + kHalves); }
+};
+
+struct Q5_0 {
+  static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 22 * kHeight;
+  static constexpr int kOffset = 16;
+  static constexpr bool kMinimum = false, kHalfScales = false;
+  using Head = NoHead;
+  static Groups groups(const std::byte* at) {
+    Groups groups = decode_nibbles(at + kHalves + kVector);
+    add_fifth_bits(groups, load(at + kHalves));
+    return groups;
+  }
+  static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
+};
+
+struct Q8_0 {
+  static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 34 * kHeight;
+  static constexpr int kOffset = 128;
+  static constexpr bool kMinimum = false, kHalfScales = false;
+  using Head = NoHead;
+  static Groups groups(const std::byte* at) {
+    Groups groups;
+    for (size_t s = 0; s < 8; ++s) groups.w[s] = load(at + kHalves + s * kVector);
+    return groups;
+  }
+  static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
+};
+
+// Scales and minima of the eight sub-blocks, decoded together so that the loop over sub-blocks stays small.
+struct KHead {
+  __m512 scales[8], minima[8];  // d * sc, -(dmin * mn)
+  explicit KHead(const std::byte* at) {
+    const __m512i six = _mm512_set1_epi32(63);
+    const __m512 d = load_halves(at), dmin = _mm512_sub_ps(_mm512_setzero_ps(), load_halves(at + kHalves));
+    __m512i words[3];
+    for (size_t w = 0; w < 3; ++w) words[w] = load(at + 2 * kHalves + w * kVector);
+    const auto number = [&](int n) {
+      return _mm512_cvtepi32_ps(
+          _mm512_and_si512(_mm512_srli_epi32(words[n / 5], static_cast<unsigned>(6 * (n % 5))), six));
+    };
+    const __m512i last = _mm512_or_si512(_mm512_srli_epi32(words[0], 30),
+                                         _mm512_or_si512(_mm512_slli_epi32(_mm512_srli_epi32(words[1], 30), 2),
+                                                         _mm512_slli_epi32(_mm512_srli_epi32(words[2], 30), 4)));
+    for (int j = 0; j < 8; ++j) {
+      scales[j] = _mm512_mul_ps(d, number(j));
+      minima[j] = _mm512_mul_ps(dmin, j < 7 ? number(8 + j) : _mm512_cvtepi32_ps(last));
+    }
+  }
+};
+
+struct Q4_K {
+  static constexpr size_t kParts = 8, kHeadBytes = 16 * kHeight, kPartBytes = 16 * kHeight;
+  static constexpr int kOffset = 0;
+  static constexpr bool kMinimum = true, kHalfScales = false;
+  using Head = KHead;
+  static Groups groups(const std::byte* at) { return decode_nibbles(at); }
+  static __m512 scale(const Head& head, const std::byte*, size_t part) { return head.scales[part]; }
+  static __m512 minimum(const Head& head, const std::byte*, size_t part) { return head.minima[part]; }
+};
+
+struct Q5_K {
+  static constexpr size_t kParts = 8, kHeadBytes = 16 * kHeight, kPartBytes = 20 * kHeight;
+  static constexpr int kOffset = 0;
+  static constexpr bool kMinimum = true, kHalfScales = false;
+  using Head = KHead;
+  static Groups groups(const std::byte* at) {
+    Groups groups = decode_nibbles(at + kVector);
+    add_fifth_bits(groups, load(at));
+    return groups;
+  }
+  static __m512 scale(const Head& head, const std::byte*, size_t part) { return head.scales[part]; }
+  static __m512 minimum(const Head& head, const std::byte*, size_t part) { return head.minima[part]; }
+};
+
+struct Q6_K {
+  static constexpr size_t kParts = 8, kHeadBytes = 2 * kHeight, kPartBytes = 26 * kHeight;
+  static constexpr int kOffset = 32;
+  static constexpr bool kMinimum = false, kHalfScales = true;
+  struct Head {
+    __m512 d;
+    explicit Head(const std::byte* at) : d(load_halves(at)) {}
+  };
+  static Groups groups(const std::byte* at) {
+    const __m512i mask = _mm512_set1_epi8(48);
+    Groups groups = decode_nibbles(at + 2 * kHeight + 2 * kVector);
+    for (size_t half = 0; half < 2; ++half) {
+      const __m512i high = load(at + 2 * kHeight + half * kVector);
+      __m512i* w = groups.w + 4 * half;
+      w[0] = or_masked(w[0], _mm512_slli_epi32(high, 4), mask);
+      w[1] = or_masked(w[1], _mm512_slli_epi32(high, 2), mask);
+      w[2] = or_masked(w[2], high, mask);
+      w[3] = or_masked(w[3], _mm512_srli_epi32(high, 2), mask);
+    }
+    return groups;
+  }
+  static __m512 scale(const Head& head, const std::byte*, size_t) { return head.d; }
+  // The scale of a half as a float: sums of up to 16 * 128 * 32 times it, and two of those together, are exact in
+  // float.
+  static __m512 half_scale(const std::byte* at, size_t half) {
+    const __m128i scales = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + half * kHeight));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales));
+  }
+};
+
+// -kOffset * half sum, as 16-bit products of (-kOffset, 0) with the two 16-bit halves of the sum, which fits in the
+// lower.
+template <int kOffset>
+__m512i take_offset(__m512i acc, const std::byte* half_sum) {
+  return _mm512_dpwssd_epi32(acc, _mm512_set1_epi32(-kOffset & 0xffff), broadcast_int(half_sum));
+}
+
+// Bytes: those of the tile row and the panel. Operations: 2 per value and column.
+template <class Type, int kColumns>
+void multiply_int8(const std::byte* tile_row, const std::byte* panel, size_t length, float* out) {
+  constexpr size_t kC = kColumns;
+  __m512 acc[kC];
+  for (size_t c = 0; c < kC; ++c) acc[c] = _mm512_setzero_ps();
+  const std::byte* at = tile_row;
+  const std::byte* x = panel;
+  for (const std::byte* end = panel + length / 32 * kC * 48; x != end;) {
+    const typename Type::Head head(at);
+    at += Type::kHeadBytes;
+    for (size_t part = 0; part < Type::kParts; ++part, at += Type::kPartBytes, x += kC * 48) {
+      for (size_t line = 0; line < Type::kPartBytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(at + kPrefetchBytes + line), _MM_HINT_T0);
+      const std::byte* half_sums = x + 40 * kC;
+      const Groups groups = Type::groups(at);
+      __m512i dot[2][kC];
+      for (size_t c = 0; c < kC; ++c) {
+        dot[0][c] = dot[1][c] = _mm512_setzero_si512();
+        if constexpr (Type::kOffset != 0) {
+          dot[0][c] = take_offset<Type::kOffset>(dot[0][c], half_sums + 8 * c);
+          dot[1][c] = take_offset<Type::kOffset>(Type::kHalfScales ? dot[1][c] : dot[0][c], half_sums + 8 * c + 4);
+          if constexpr (!Type::kHalfScales) dot[0][c] = dot[1][c];
+        }
+      }
+      for (size_t s = 0; s < 8; ++s)
+        for (size_t c = 0; c < kC; ++c) {
+          __m512i& sum = dot[Type::kHalfScales ? s / 4 : 0][c];
+          sum = _mm512_dpbusd_epi32(sum, groups.w[s], broadcast_int(x + 32 * c + 4 * s));
+        }
+      const __m512 d = Type::scale(head, at, part);
+      for (size_t c = 0; c < kC; ++c) {
+        __m512 sum = _mm512_cvtepi32_ps(dot[0][c]);
+        if constexpr (Type::kHalfScales)
+          sum = _mm512_fmadd_ps(Type::half_scale(at, 1), _mm512_cvtepi32_ps(dot[1][c]),
+                                _mm512_mul_ps(Type::half_scale(at, 0), sum));
+        acc[c] = _mm512_fmadd_ps(_mm512_mul_ps(d, broadcast_float(x + 32 * kC + 4 * c)), sum, acc[c]);
+        if constexpr (Type::kMinimum)
+          acc[c] = _mm512_fmadd_ps(Type::minimum(head, at, part), broadcast_float(x + 36 * kC + 4 * c), acc[c]);
+      }
+    }
+  }
+  for (size_t c = 0; c < kC; ++c) _mm512_storeu_ps(out + kHeight * c, acc[c]);
+}
+
+struct F32 {
+  static constexpr size_t kBytes = 4 * kHeight;
+  static __m512 weights(const std::byte* at) { return _mm512_loadu_ps(at); }
+};
+struct F16 {
+  static constexpr size_t kBytes = 2 * kHeight;
+  static __m512 weights(const std::byte* at) { return load_halves(at); }
+};
+struct Bf16 {
+  static constexpr size_t kBytes = 2 * kHeight;
+  static __m512 weights(const std::byte* at) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+  }
+};
+
+template <class Type, int kColumns>
+void multiply_float(const std::byte* tile_row, const std::byte* panel, size_t length, float* out) {
+  constexpr size_t kC = kColumns;
+  __m512 acc[kC];
+  for (size_t c = 0; c < kC; ++c) acc[c] = _mm512_setzero_ps();
+  const std::byte* x = panel;
+  for (size_t k = 0; k < length; ++k, tile_row += Type::kBytes, x += 4 * kC) {
+    if (k % (64 / Type::kBytes) == 0)
+      _mm_prefetch(reinterpret_cast<const char*>(tile_row + kPrefetchBytes), _MM_HINT_T0);
+    const __m512 w = Type::weights(tile_row);
+    for (size_t c = 0; c < kC; ++c) acc[c] = _mm512_fmadd_ps(w, broadcast_float(x + 4 * c), acc[c]);
+  }
+  for (size_t c = 0; c < kC; ++c) _mm512_storeu_ps(out + kHeight * c, acc[c]);
+}
+
+template <class Type>
+MatrixKernel choose_int8(int columns) {
+  constexpr auto kTable = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array<MatrixKernel, kMaxKernelColumns>{multiply_int8<Type, kIndex + 1>...};
+  }
+  (std::make_index_sequence<kMaxKernelColumns>());
+  return kTable[static_cast<size_t>(columns - 1)];
+}
+
+template <class Type>
+MatrixKernel choose_float(int columns) {
+  constexpr auto kTable = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array<MatrixKernel, kMaxKernelColumns>{multiply_float<Type, kIndex + 1>...};
+  }
+  (std::make_index_sequence<kMaxKernelColumns>());
+  return kTable[static_cast<size_t>(columns - 1)];
+}
+
+MatrixKernel choose_kernel(TensorType type, int columns) {
+  switch (type) {
+    case f32:
+      return choose_float<F32>(columns);
+    case f16:
+      return choose_float<F16>(columns);
+    case bf16:
+      return choose_float<Bf16>(columns);
+    case q4_0:
+      return choose_int8<Q4_0>(columns);
+    case q4_1:
+      return choose_int8<Q4_1>(columns);
+    case q5_0:
+      return choose_int8<Q5_0>(columns);
+    case q8_0:
+      return choose_int8<Q8_0>(columns);
+    case q4_k:
+      return choose_int8<Q4_K>(columns);
+    case q5_k:
+      return choose_int8<Q5_K>(columns);
+    case q6_k:
+      return choose_int8<Q6_K>(columns);
+    default:
+      return nullptr;
+  }
+}
+
+// The largest of 16 unsigned lanes in every lane of the lowest 32 bits.
+uint32_t largest(__m512i v) {
+  const __m256i a = _mm256_max_epu32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+  __m128i b = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  b = _mm_max_epu32(b, _mm_shuffle_epi32(b, 0x4e));
+  b = _mm_max_epu32(b, _mm_shuffle_epi32(b, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(b));
+}
+
+void write_int8(const float* x, size_t length, int columns, int column, std::byte* panel) {
+  const size_t n = static_cast<size_t>(columns), c = static_cast<size_t>(column);
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  const __m256i sign = _mm256_set1_epi8(-128);
+  std::byte* block = panel;
+  for (size_t b = 0; b < length / 32; ++b, x += 32, block += n * 48) {
+    const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
+    // Magnitudes order as integers do, and a NaN is above all of them.
+    const uint32_t bits = largest(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(first), magnitude),
+                                                   _mm512_and_si512(_mm512_castps_si512(second), magnitude)));
+    float max, inverse;
+    std::memcpy(&max, &bits, sizeof max);
+    inverse = 127.0f / max;
+    uint32_t inverse_bits;
+    std::memcpy(&inverse_bits, &inverse, sizeof inverse);
+    constexpr uint32_t kInfinity = 0x7f800000;
+    const bool finite = bits < kInfinity, usable = finite && inverse_bits < kInfinity;
+    const __mmask16 keep = usable ? 0xffff : 0;
+    const __m512 factor = _mm512_set1_ps(inverse);
+    const __m128i low = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_maskz_mul_ps(keep, first, factor)));
+    const __m128i high = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_maskz_mul_ps(keep, second, factor)));
+    const __m256i values = _mm256_set_m128i(high, low);
+    // Sums of 8 values + 128 in each 64 bits.
+    const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(values, sign), _mm256_setzero_si256());
+    const __m256i halves = _mm256_add_epi64(eights, _mm256_shuffle_epi32(eights, 0x4e));
+    const int32_t half_sum[2] = {_mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128,
+                                 _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128};
+    const float scale = finite && !usable ? 0.0f : max / 127.0f;
+    const float sum = scale * static_cast<float>(half_sum[0] + half_sum[1]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 32 * c), values);
+    std::memcpy(block + 32 * n + 4 * c, &scale, sizeof scale);
+    std::memcpy(block + 36 * n + 4 * c, &sum, sizeof sum);
+    std::memcpy(block + 40 * n + 8 * c, half_sum, sizeof half_sum);
+  }
+}
+
+void write_float(const float* x, size_t length, int columns, int column, std::byte* panel) {
+  const size_t n = static_cast<size_t>(columns);
+  if (n == 1) {
+    std::memcpy(panel, x, length * sizeof(float));
+    return;
+  }
+  std::byte* to = panel + static_cast<size_t>(column) * sizeof(float);
+  for (size_t k = 0; k < length; ++k, to += n * sizeof(float)) std::memcpy(to, x + k, sizeof(float));
+}
+
+PanelWriter choose_writer(PanelKind kind) {
+  return kind == PanelKind::int8 ? write_int8 : write_float;
+}
+
+}  // namespace
+
+const MatrixKernels& avx512_matrix_kernels() {
+  static constexpr MatrixKernels kKernels{Isa::avx512, kHeight, choose_kernel, choose_writer};
+  return kKernels;
+}
+
+}  // namespace gale::exec
