@@ -1,0 +1,14 @@
+// The vector kernels for AVX2.
+#if defined(__x86_64__)
+#include "exec/cpu/lanes_avx2.h"
+#include "exec/cpu/vector_algorithms.h"
+
+namespace gale::exec {
+
+const VectorKernels& avx2_vector_kernels() {
+  static constexpr VectorKernels kernels = VectorAlgorithms<Lanes>::table();
+  return kernels;
+}
+
+}  // namespace gale::exec
+#endif
