@@ -14,6 +14,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "engine/sampler.h"
+#include "exec/cpu/cpu_executor.h"
 #include "exec/pass.h"
 #include "format/checkpoint.h"
 #include "model/hparams.h"
@@ -27,11 +28,11 @@ enum class ExecutorKind { cpu, reference };
 
 struct EngineOptions {
   ExecutorKind executor = ExecutorKind::cpu;
-  int threads = 0;               // 0: chosen from the machine
-  std::optional<Isa> isa;        // nullopt: choose_isa()
+  int threads = 0;         // 0: chosen from the machine
+  std::optional<Isa> isa;  // nullopt: choose_isa()
   exec::CacheType cache_type = exec::CacheType::f16;
-  uint32_t context = 0;          // positions of a session; 0: the trained context, less if memory is short
-  uint32_t chunk = 512;          // most columns of one prefill pass
+  uint32_t context = 0;  // positions of a session; 0: the trained context, less if memory is short
+  uint32_t chunk = 512;  // most columns of one prefill pass
 };
 
 enum class StopReason { end_token, stop_string, length, context_full, cancelled };
@@ -41,14 +42,15 @@ struct GenerateOptions {
   SamplingOptions sampling;
   uint32_t max_tokens = UINT32_MAX;
   std::vector<std::string> stops;
-  bool ignore_end = false;  // go on past tokens that end a turn
+  bool ignore_end = false;                    // go on past tokens that end a turn
   const std::atomic<bool>* cancel = nullptr;  // looked at before every pass
 };
 
 struct GenerateResult {
   StopReason reason = StopReason::length;
   std::vector<text::Token> tokens;  // without the token that ended the turn
-  double seconds = 0;               // from the first pass to the last token
+  uint32_t passes = 0;              // of one column each, after the first token
+  double seconds = 0;               // that these passes took, with sampling and text
 };
 
 class Session;
@@ -67,18 +69,25 @@ class Engine {
   // Null: the file has no chat template; text is completed as it is.
   const text::ChatTemplate* chat_template() const;
   uint32_t context() const;
+  // Bytes that one pass of one column at position `depth` must read: weights and cache.
+  uint64_t pass_bytes(uint64_t depth) const;
+  // Bytes per second that this machine's memory gives to the engine's threads (measured, tens of milliseconds).
+  Result<double> memory_bandwidth();
+  // Null with the reference executor.
+  exec::CpuExecutor* cpu_executor();
   // "2 threads, avx2, context 2048, cache F16": one line for people.
   std::string describe() const;
 
   // Tokens of a conversation by the file's template (control tokens only where the template wrote them).
-  Result<std::vector<text::Token>> encode_chat(const std::vector<text::ChatMessage>& messages, bool add_generation_prompt = true) const;
+  Result<std::vector<text::Token>> encode_chat(const std::vector<text::ChatMessage>& messages,
+                                               bool add_generation_prompt = true) const;
 
   Result<std::unique_ptr<Session>> new_session();
 
   struct State;
-  State& state() { return *state_; }
 
  private:
+  friend class Session;
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
@@ -89,9 +98,9 @@ class Session {
   ~Session();
   const std::vector<text::Token>& tokens() const;
 
-  // Runs the tokens through the model in chunks. Errors: token out of range; "prompt of N tokens doesn't fit the context
-  // of M", with nothing appended; cancelled (what was done up to then stays).
-  // `progress` (may be empty) is told after every pass how many tokens are done.
+  // Runs the tokens through the model in chunks. Errors: token out of range; "prompt of N tokens doesn't fit the
+  // context of M", with nothing appended; cancelled (what was done up to then stays). `progress` (may be empty) is told
+  // after every pass how many tokens are done.
   Status append(std::span<const text::Token> tokens, const std::atomic<bool>* cancel = nullptr,
                 const std::function<void(size_t done, size_t total)>& progress = {});
   // Logits after the last token [vocabulary]; empty before the first append.

@@ -1,4 +1,5 @@
-// Chooses the next token from logits: greedy, or seeded sampling with temperature, top-k, top-p, min-p and repeat penalty.
+// Chooses the next token from logits: greedy, or seeded sampling with temperature, top-k, top-p, min-p and repeat
+// penalty.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 namespace gale::engine {
 
 struct SamplingOptions {
-  float temperature = 0;        // 0: greedy
-  uint32_t top_k = 0;           // 0: off
-  float top_p = 1;              // 1: off
-  float min_p = 0;              // 0: off
-  float repeat_penalty = 1;     // 1: off; divides positive, multiplies negative logits, once per distinct token
-  uint32_t repeat_window = 64;  // of the last tokens
+  float temperature = 0;         // 0: greedy
+  uint32_t top_k = 0;            // 0: off
+  float top_p = 1;               // 1: off
+  float min_p = 0;               // 0: off
+  float repeat_penalty = 1;      // 1: off; divides positive, multiplies negative logits, once per distinct token
+  uint32_t repeat_window = 64;   // of the last tokens
   std::optional<uint64_t> seed;  // nullopt: a fresh one for each answer
 };
 

@@ -1,0 +1,129 @@
+// `gale inspect`: what is in a model file, the program it becomes, and the memory it needs.
+#include <algorithm>
+#include <map>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "exec/cpu/kv_cache.h"
+
+namespace gale::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--tensors", "", "list every tensor"},
+    {"--program", "", "print the program: one step per line"},
+    {"--dot", "", "draw the program for Graphviz"},
+    {"--context", "N", "positions for the memory estimate (default: the trained context)"},
+    {"--cache-type", "TYPE", "type of cached keys and values for the estimate (default f16)", "f16|f32|q8_0"},
+};
+
+std::string gigabytes(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes * 1e-9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes * 1e-6);
+  return fmt::format("{:.1f} kB", bytes * 1e-3);
+}
+
+std::string shape_text(const format::Tensor& tensor) {
+  std::string out;
+  for (int d = 0; d < tensor.dimensions; ++d)
+    out += fmt::format("{}{}", d > 0 ? " x " : "", tensor.shape[static_cast<size_t>(d)]);
+  return out;
+}
+
+std::string types_table(const format::Checkpoint& checkpoint) {
+  struct Total {
+    uint64_t tensors = 0, values = 0, bytes = 0;
+  };
+  std::map<std::string, Total> totals;
+  uint64_t values = 0, bytes = 0;
+  for (const format::Tensor& tensor : checkpoint.tensors()) {
+    Total& total = totals[format::type_name(tensor.type)];
+    ++total.tensors;
+    total.values += tensor.values();
+    total.bytes += tensor.bytes.size();
+    values += tensor.values();
+    bytes += tensor.bytes.size();
+  }
+  std::vector<std::pair<std::string, Total>> sorted(totals.begin(), totals.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::string out = fmt::format("\n{} tensors, {:.1f} M parameters, {}\n", checkpoint.tensors().size(),
+                                static_cast<double>(values) * 1e-6, gigabytes(static_cast<double>(bytes)));
+  for (const auto& [type, total] : sorted) {
+    out += fmt::format("  {:<8} {:>5} tensors {:>12} {:>6.2f} bits per value\n", type, total.tensors,
+                       gigabytes(static_cast<double>(total.bytes)),
+                       8.0 * static_cast<double>(total.bytes) / static_cast<double>(total.values));
+  }
+  return out;
+}
+
+Result<std::string> memory_table(const model::Program& program, const model::Hparams& hparams,
+                                 const Arguments& arguments) {
+  const auto context = arguments.integer("--context", hparams.context_length, 1, UINT32_MAX);
+  if (!context) return context.error();
+  exec::CacheType type = exec::CacheType::f16;
+  if (const auto text = arguments.text("--cache-type")) {
+    const auto parsed = exec::parse_cache_type(*text);
+    if (!parsed) return parsed.error();
+    type = *parsed;
+  }
+  const auto cache = exec::KvCache::create(program.caches, type);
+  if (!cache) return cache.error();
+  const double weights = static_cast<double>(model::weight_bytes(program));
+  const double keys_values = static_cast<double>((*cache)->bytes(static_cast<uint32_t>(*context)));
+  return fmt::format("\nmemory: weights {} + cache {} ({} positions, {}) = {}; {} are available here\n",
+                     gigabytes(weights), gigabytes(keys_values), *context, exec::name(type),
+                     gigabytes(weights + keys_values), gigabytes(static_cast<double>(available_memory_bytes())));
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
+    print_error("which model? usage: gale inspect MODEL");
+    return kExitUsage;
+  }
+  const std::string& path = arguments.operands()[0];
+  const auto checkpoint = format::Checkpoint::open(path);
+  if (!checkpoint) return report(checkpoint.error());
+  const auto with_path = [&](const Error& error) {
+    return error.message.find(path) == std::string::npos ? Error{error.kind, path + ": " + error.message} : error;
+  };
+  const auto hparams = model::read_hparams(*checkpoint);
+  const auto program = hparams ? model::build_program(*checkpoint, *hparams) : Result<model::Program>(hparams.error());
+
+  std::string out;
+  if (arguments.has("--program") || arguments.has("--dot")) {
+    if (!program) return report(with_path(program.error()));
+    out = arguments.has("--dot") ? model::to_dot(*program) : model::print(*program);
+  } else {
+    out = fmt::format("{}: {} in {} file{}\n\n", path, gigabytes(static_cast<double>(checkpoint->total_bytes())),
+                      checkpoint->files().size(), checkpoint->files().size() == 1 ? "" : "s");
+    for (const std::string& key : checkpoint->metadata().keys()) {
+      out += fmt::format("  {} = {}\n", key, format::describe(*checkpoint->metadata().find(key)));
+    }
+    out += types_table(*checkpoint);
+    if (arguments.has("--tensors")) {
+      out += "\n";
+      for (const format::Tensor& tensor : checkpoint->tensors()) {
+        out += fmt::format("  {:<36} {:<8} {:<20} {:>12}\n", tensor.name, format::type_name(tensor.type),
+                           shape_text(tensor), gigabytes(static_cast<double>(tensor.bytes.size())));
+      }
+    }
+    if (program) {
+      const auto memory = memory_table(*program, *hparams, arguments);
+      if (!memory) return report(memory.error());
+      out += *memory;
+    } else {
+      out += fmt::format("\nGale can't run this model: {}\n", program.error().message);
+    }
+  }
+  const Status status = write_output(out);
+  return status ? kExitSuccess : report(status.error());
+}
+
+}  // namespace
+
+const Command kInspectCommand = {"inspect", "MODEL",  "show what is in a model file and what it needs",
+                                 "",        kOptions, run};
+
+}  // namespace gale::cli

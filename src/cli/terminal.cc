@@ -1,0 +1,177 @@
+// Output that notices failure, signals, progress and line editing.
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#ifdef GALE_LIBEDIT
+#include <histedit.h>
+#endif
+
+namespace gale::cli {
+namespace {
+
+std::atomic<bool> interrupt_flag{false};
+
+extern "C" void on_interrupt(int) {
+  if (interrupt_flag.exchange(true)) _exit(kExitInterrupted);  // nobody looked at the first one
+}
+
+int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+Status write_output(std::string_view text) {
+  if (write_all(STDOUT_FILENO, text)) return {};
+  return fail(ErrorKind::io, "cannot write the output: {}", std::strerror(errno));
+}
+
+void print_error(std::string_view message) {
+  (void)write_all(STDERR_FILENO, fmt::format("gale: error: {}\n", message));
+}
+void print_note(std::string_view message) {
+  (void)write_all(STDERR_FILENO, fmt::format("{}\n", message));
+}
+
+bool output_is_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+bool error_is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
+void install_signal_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;  // without SA_RESTART: a read that waits for input returns
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+std::atomic<bool>& interrupted() {
+  return interrupt_flag;
+}
+
+Progress::Progress(std::string_view what) : what_(what), started_us_(now_us()) {}
+
+Progress::~Progress() {
+  if (shown_) (void)write_all(STDERR_FILENO, "\r\033[K");
+}
+
+void Progress::update(uint64_t done, uint64_t total) {
+  constexpr int64_t kQuietUs = 250'000;
+  if (!error_is_terminal() || (!shown_ && (now_us() - started_us_ < kQuietUs || done >= total))) return;
+  shown_ = true;
+  constexpr uint64_t kWidth = 24;
+  const uint64_t filled = total == 0 ? kWidth : done * kWidth / total;
+  std::string bar;
+  for (uint64_t i = 0; i < kWidth; ++i) bar += i < filled ? "━" : "╌";
+  (void)write_all(STDERR_FILENO, fmt::format("\r{} {} {} / {}\033[K", what_, bar, done, total));
+}
+
+struct LineReader::State {
+#ifdef GALE_LIBEDIT
+  EditLine* editor = nullptr;
+  History* history = nullptr;
+  const char* prompt = "";
+#endif
+};
+
+#ifdef GALE_LIBEDIT
+namespace {
+// libedit asks for the prompt through a function without context; there is one terminal, hence one prompt.
+const char* current_prompt = "";
+char* prompt_of(EditLine*) {
+  return const_cast<char*>(current_prompt);
+}
+}  // namespace
+#endif
+
+LineReader::LineReader() : state_(std::make_unique<State>()) {
+#ifdef GALE_LIBEDIT
+  if (!input_is_terminal()) return;
+  state_->editor = el_init("gale", stdin, stderr, stderr);
+  if (state_->editor == nullptr) return;
+  HistEvent event;
+  state_->history = history_init();
+  if (state_->history != nullptr) {
+    history(state_->history, &event, H_SETSIZE, 500);
+    el_set(state_->editor, EL_HIST, history, state_->history);
+  }
+  el_set(state_->editor, EL_PROMPT, prompt_of);
+  el_set(state_->editor, EL_EDITOR, "emacs");
+  el_set(state_->editor, EL_SIGNAL, 0);
+#endif
+}
+
+LineReader::~LineReader() {
+#ifdef GALE_LIBEDIT
+  if (state_->history != nullptr) history_end(state_->history);
+  if (state_->editor != nullptr) el_end(state_->editor);
+#endif
+}
+
+std::optional<std::string> LineReader::read(const char* prompt) {
+#ifdef GALE_LIBEDIT
+  if (state_->editor != nullptr) {
+    current_prompt = prompt;
+    int length = 0;
+    const char* line = el_gets(state_->editor, &length);
+    if (interrupt_flag.load() || line == nullptr || length <= 0) return std::nullopt;
+    std::string text(line, static_cast<size_t>(length));
+    HistEvent event;
+    if (state_->history != nullptr && text != "\n") history(state_->history, &event, H_ENTER, text.c_str());
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    return text;
+  }
+#endif
+  if (input_is_terminal()) (void)write_all(STDERR_FILENO, prompt);
+  std::string text;
+  char c;
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, &c, 1);
+    if (got < 0 && errno == EINTR && !interrupt_flag.load()) continue;
+    if (got <= 0) break;
+    if (c == '\n') return text;
+    text += c;
+  }
+  if (text.empty() || interrupt_flag.load()) return std::nullopt;
+  return text;
+}
+
+Result<std::string> read_input() {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR && !interrupt_flag.load()) continue;
+    if (got < 0) return fail(ErrorKind::io, "cannot read standard input: {}", std::strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+}  // namespace gale::cli

@@ -1,0 +1,229 @@
+// Opens a model: checkpoint, program, tokenizer, chat template, executor.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include "base/bandwidth.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "engine/engine_state.h"
+
+namespace gale::engine {
+namespace {
+
+// A session's cache may take this share of the memory that is free once the weights are there.
+constexpr double kCacheShare = 0.5;
+// Bytes read to measure bandwidth: several times the last-level cache of desktop machines.
+constexpr size_t kBandwidthBytes = size_t{256} << 20;
+
+template <class T>
+std::optional<int64_t> as_id(const Result<std::optional<T>>& value) {
+  if (!value.ok() || !value->has_value()) return std::nullopt;
+  return static_cast<int64_t>(**value);
+}
+
+// The vocabulary as the file has it; nullopt if the file has none ("no_vocab").
+Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& metadata) {
+  std::optional<text::Tokenizer> none;
+  const auto model = metadata.text("tokenizer.ggml.model");
+  if (!model) return model.error();
+  if (!model->has_value() || **model == "no_vocab" || **model == "none") return none;
+  text::VocabularySource source;
+  source.model = **model;
+  const auto pre = metadata.text("tokenizer.ggml.pre");
+  if (!pre) return pre.error();
+  if (pre->has_value()) source.pre_tokenizer = **pre;
+  const auto tokens = metadata.texts("tokenizer.ggml.tokens");
+  if (!tokens) return tokens.error();
+  if (*tokens == nullptr) return fail(ErrorKind::not_found, "metadata key 'tokenizer.ggml.tokens' is missing");
+  source.tokens = **tokens;
+  const auto scores = metadata.floats("tokenizer.ggml.scores");
+  if (!scores) return scores.error();
+  if (*scores != nullptr) source.scores = **scores;
+  const auto kinds = metadata.integers("tokenizer.ggml.token_type");
+  if (!kinds) return kinds.error();
+  if (kinds->has_value()) source.kinds = **kinds;
+  const auto merges = metadata.texts("tokenizer.ggml.merges");
+  if (!merges) return merges.error();
+  if (*merges != nullptr) source.merges = **merges;
+  const auto id = [&](const char* key) { return as_id(metadata.integer(key)); };
+  source.bos = id("tokenizer.ggml.bos_token_id");
+  source.eos = id("tokenizer.ggml.eos_token_id");
+  source.eot = id("tokenizer.ggml.eot_token_id");
+  source.eom = id("tokenizer.ggml.eom_token_id");
+  source.unknown = id("tokenizer.ggml.unknown_token_id");
+  source.padding = id("tokenizer.ggml.padding_token_id");
+  const auto flag = [&](const char* key) -> Result<std::optional<bool>> { return metadata.boolean(key); };
+  for (const auto& [key, target] : {std::pair{"tokenizer.ggml.add_bos_token", &source.add_bos},
+                                    std::pair{"tokenizer.ggml.add_eos_token", &source.add_eos},
+                                    std::pair{"tokenizer.ggml.add_space_prefix", &source.add_space_prefix}}) {
+    const auto value = flag(key);
+    if (!value) return value.error();
+    *target = *value;
+  }
+  auto tokenizer = text::Tokenizer::create(source);
+  if (!tokenizer) return std::move(tokenizer).error();
+  return std::optional<text::Tokenizer>(std::move(*tokenizer));
+}
+
+Error with_path(const std::string& path, const Error& error) {
+  if (error.message.find(path) != std::string::npos) return error;
+  return Error{error.kind, path + ": " + error.message};
+}
+
+// Chooses the context: what was asked for, or the trained one as far as memory goes.
+Result<uint32_t> choose_context(const EngineOptions& options, const model::Program& program, Executor& executor) {
+  const auto bytes = [&](uint32_t positions) -> uint64_t {
+    if (const auto* e = std::get_if<std::unique_ptr<exec::CpuExecutor>>(&executor)) return (*e)->cache_bytes(positions);
+    return model::cache_bytes(program, positions, sizeof(double));
+  };
+  const size_t available = available_memory_bytes();
+  if (options.context > 0) {
+    if (bytes(options.context) > available) {
+      return fail(ErrorKind::limit,
+                  "a context of {} positions needs {:.2f} GB for its cache, but only {:.2f} GB of memory are "
+                  "available; ask for a "
+                  "smaller one with --context",
+                  options.context, static_cast<double>(bytes(options.context)) * 1e-9,
+                  static_cast<double>(available) * 1e-9);
+    }
+    return options.context;
+  }
+  uint32_t context = program.context_length;
+  while (context > 256 && static_cast<double>(bytes(context)) > kCacheShare * static_cast<double>(available))
+    context /= 2;
+  if (context < program.context_length) {
+    log(LogLevel::warning, "context is {} instead of the trained {}: the cache of the whole would not fit the memory",
+        context, program.context_length);
+  }
+  return context;
+}
+
+}  // namespace
+
+std::string_view name(StopReason reason) {
+  switch (reason) {
+    case StopReason::end_token:
+      return "end of turn";
+    case StopReason::stop_string:
+      return "stop string";
+    case StopReason::length:
+      return "length";
+    case StopReason::context_full:
+      return "context full";
+    case StopReason::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const EngineOptions& options) {
+  auto checkpoint = format::Checkpoint::open(path);
+  if (!checkpoint) return std::move(checkpoint).error();
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->checkpoint = std::move(*checkpoint);
+  auto hparams = model::read_hparams(state->checkpoint);
+  if (!hparams) return with_path(path, hparams.error());
+  state->hparams = std::move(*hparams);
+  auto program = model::build_program(state->checkpoint, state->hparams);
+  if (!program) return with_path(path, program.error());
+  state->program = std::move(*program);
+
+  auto tokenizer = make_tokenizer(state->checkpoint.metadata());
+  if (!tokenizer) return with_path(path, tokenizer.error());
+  state->tokenizer = std::move(*tokenizer);
+  const auto source = state->checkpoint.metadata().text("tokenizer.chat_template");
+  if (!source) return with_path(path, source.error());
+  if (source->has_value() && state->tokenizer) {
+    auto chat_template = text::ChatTemplate::compile(**source);
+    if (!chat_template) {
+      return fail(chat_template.error().kind, "{}: chat template: {}", path, chat_template.error().message);
+    }
+    state->chat_template = std::move(*chat_template);
+  }
+
+  if (options.executor == ExecutorKind::reference) {
+    auto executor = exec::ReferenceExecutor::create(state->program);
+    if (!executor) return with_path(path, executor.error());
+    state->executor = std::move(*executor);
+  } else {
+    exec::CpuOptions cpu;
+    cpu.threads = options.threads > 0 ? options.threads : default_thread_count();
+    cpu.pin_threads = static_cast<size_t>(cpu.threads) <= allowed_processors().size();
+    cpu.cache_type = options.cache_type;
+    cpu.max_columns = options.chunk;
+    if (options.isa) {
+      cpu.isa = *options.isa;
+    } else {
+      const auto isa = choose_isa();
+      if (!isa) return isa.error();
+      cpu.isa = *isa;
+    }
+    state->options.threads = cpu.threads;
+    state->options.isa = cpu.isa;
+    auto executor = exec::CpuExecutor::create(state->program, state->checkpoint, cpu);
+    if (!executor) return with_path(path, executor.error());
+    state->executor = std::move(*executor);
+  }
+  const auto context = choose_context(options, state->program, state->executor);
+  if (!context) return with_path(path, context.error());
+  state->context = *context;
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+const format::Checkpoint& Engine::checkpoint() const {
+  return state_->checkpoint;
+}
+const model::Hparams& Engine::hparams() const {
+  return state_->hparams;
+}
+const model::Program& Engine::program() const {
+  return state_->program;
+}
+bool Engine::has_tokenizer() const {
+  return state_->tokenizer.has_value();
+}
+const text::Tokenizer& Engine::tokenizer() const {
+  return *state_->tokenizer;
+}
+const text::ChatTemplate* Engine::chat_template() const {
+  return state_->chat_template ? &*state_->chat_template : nullptr;
+}
+uint32_t Engine::context() const {
+  return state_->context;
+}
+
+exec::CpuExecutor* Engine::cpu_executor() {
+  auto* executor = std::get_if<std::unique_ptr<exec::CpuExecutor>>(&state_->executor);
+  return executor != nullptr ? executor->get() : nullptr;
+}
+
+uint64_t Engine::pass_bytes(uint64_t depth) const {
+  return model::weight_bytes(state_->program) +
+         model::cache_bytes(state_->program, depth, exec::bytes_per_element(state_->options.cache_type));
+}
+
+Result<double> Engine::memory_bandwidth() {
+  if (state_->bandwidth) return *state_->bandwidth;
+  exec::CpuExecutor* executor = cpu_executor();
+  if (executor == nullptr) return fail(ErrorKind::unsupported, "the reference executor has no limit to compare with");
+  auto bandwidth = measure_read_bandwidth(executor->team(), kBandwidthBytes, /*repeats=*/4);
+  if (bandwidth) state_->bandwidth = *bandwidth;
+  return bandwidth;
+}
+
+std::string Engine::describe() const {
+  if (state_->options.executor == ExecutorKind::reference)
+    return fmt::format("reference executor, context {}", state_->context);
+  return fmt::format("{} thread{}, {}, context {}, cache {}", state_->options.threads,
+                     state_->options.threads == 1 ? "" : "s", gale::name(*state_->options.isa), state_->context,
+                     exec::name(state_->options.cache_type));
+}
+
+}  // namespace gale::engine
