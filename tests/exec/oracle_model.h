@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -34,6 +36,21 @@ struct OracleOptions {
   int greedy = 16;
   int seed = 7;
 };
+
+// A name that parametrised tests may have.
+inline std::string test_name(const OracleOptions& options) {
+  std::string out = options.arch + (options.variant.empty() ? "" : "_" + options.variant) + "_" + options.size + "_" +
+                    options.quant + (options.vocab ? "_vocab" : "");
+  for (const std::string& override : options.overrides) out += "_" + override;
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return out;
+}
+
+// What GoogleTest prints for a parameter.
+inline void PrintTo(const OracleOptions& options, std::ostream* out) {
+  *out << test_name(options);
+}
 
 struct OracleModel {
   std::string path;                // model.gguf

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -73,16 +72,6 @@ std::vector<float> run_whole(ReferenceExecutor& executor, const OracleModel& mod
   return run(executor, columns_of(open(executor, length), model.tokens, 0), model.vocabulary);
 }
 
-// gtest prints it as the test's name.
-std::string title(const OracleOptions& options) {
-  std::string out = options.arch + "_" + (options.variant.empty() ? "first" : options.variant) + "_" + options.size +
-                    "_" + options.quant;
-  for (const std::string& override : options.overrides) out += "_" + override;
-  for (char& c : out)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return out;
-}
-
 class OracleAnswers : public testing::TestWithParam<OracleOptions> {};
 
 TEST_P(OracleAnswers, AllAtOnceAndOneByOne) {
@@ -109,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Float, OracleAnswers,
                                          OracleOptions{.arch = "llama", .variant = "tied", .size = "small"},
                                          OracleOptions{.arch = "gemma3"},
                                          OracleOptions{.arch = "gemma3", .size = "small", .greedy = 4}),
-                         [](const auto& info) { return title(info.param); });
+                         [](const auto& info) { return test::test_name(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(
     Quantised, OracleAnswers,
@@ -122,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
                     OracleOptions{.arch = "gemma3",
                                   .quant = "q4_K",
                                   .overrides = {"attn_(q|k)=q5_0", "attn_v=q8_0", "ffn_down=q6_K", "token_embd=q8_0"}}),
-    [](const auto& info) { return title(info.param); });
+    [](const auto& info) { return test::test_name(info.param); });
 
 // Everything below uses one model per family, with a window shorter than its prompt in gemma3's case.
 class Sequences : public testing::TestWithParam<const char*> {
