@@ -15,108 +15,98 @@ struct NoHead {
 
 struct Q4_0 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1;
+  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 18;
   struct Block {
-    __m256 d;
-    Weights weights;
-    Block(const std::byte* p, const Head&, int) : d(load_halves(p)) { decode_nibbles(p + 2 * kHeight, weights); }
-    __m256 add(__m256 acc, const int8_t* x, float scale, float, const int32_t half_sum[2]) const {
-      const __m256i offset = _mm256_slli_epi32(whole_sum(half_sum), 3);
-      const __m256 dot = _mm256_cvtepi32_ps(_mm256_sub_epi32(dot_four_bits(weights, x), offset));
-      return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
+    const std::byte* p;
+    Block(const std::byte* p, const Head&, int) : p(p) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_four_bits<N>(p + 2 * kHeight, x, dots);
+    }
+    static int32_t offset(const int32_t half_sum[2]) { return 8 * whole_sum(half_sum); }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
+      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };
 };
 
 struct Q4_1 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1;
+  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 20;
   struct Block {
-    __m256 d, m;
-    Weights weights;
-    Block(const std::byte* p, const Head&, int) : d(load_halves(p)), m(load_halves(p + 2 * kHeight)) {
-      decode_nibbles(p + 4 * kHeight, weights);
+    const std::byte* p;
+    Block(const std::byte* p, const Head&, int) : p(p) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_four_bits<N>(p + 4 * kHeight, x, dots);
     }
-    __m256 add(__m256 acc, const int8_t* x, float scale, float sum, const int32_t*) const {
-      const __m256 dot = _mm256_cvtepi32_ps(dot_four_bits(weights, x));
-      acc = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
-      return _mm256_fmadd_ps(m, _mm256_set1_ps(sum), acc);
+    static int32_t offset(const int32_t*) { return 0; }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float sum, int32_t) const {
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
+      return _mm256_fmadd_ps(load_halves(p + 2 * kHeight), _mm256_set1_ps(sum), acc);
     }
   };
 };
 
 struct Q5_0 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1;
+  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 22;
   struct Block {
-    __m256 d;
-    Weights weights;
-    Block(const std::byte* p, const Head&, int) : d(load_halves(p)) {
-      decode_five_bits(p + 2 * kHeight, p + 6 * kHeight, weights);
+    const std::byte* p;
+    Block(const std::byte* p, const Head&, int) : p(p) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_five_bits<N>(p + 2 * kHeight, p + 6 * kHeight, x, dots);
     }
-    __m256 add(__m256 acc, const int8_t* x, float scale, float, const int32_t half_sum[2]) const {
-      const __m256i offset = _mm256_slli_epi32(whole_sum(half_sum), 4);
-      const __m256 dot = _mm256_cvtepi32_ps(_mm256_sub_epi32(dot_five_bits(weights, x), offset));
-      return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), dot, acc);
+    static int32_t offset(const int32_t half_sum[2]) { return 16 * whole_sum(half_sum); }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
+      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };
 };
 
-// Bytes 0 .. 255 are split into two nibbles, so that 16-bit sums hold all 8 products of each; four groups of four
-// values at a time fill the 8 weight vectors.
-template <class Type, int C>
-struct EightBitKernel {
-  static constexpr size_t kBlockBytes = kHeight * 34;
-  struct Sums {
-    __m256i low, high;
+// Bytes 0 .. 255 are split into two nibbles, so that 16-bit sums hold all 8 products of each.
+struct Q8_0 {
+  using Head = NoHead;
+  static constexpr int kBlocks = 1, kTogether = 4;
+  static constexpr bool kOffset = true;
+  static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 34;
+  struct Block {
+    const std::byte* p;
+    Block(const std::byte* p, const Head&, int) : p(p) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      __m256i low[N], high[N];
+      unrolled<8>([&](auto s) __attribute__((always_inline)) {
+        const __m256i bytes = load(p + 2 * kHeight + 32 * s), mask = _mm256_set1_epi8(15);
+        const __m256i low_weights = _mm256_and_si256(bytes, mask);
+        const __m256i high_weights = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+        unrolled<N>([&](auto c) __attribute__((always_inline)) {
+          const __m256i values = four(x[c], s);
+          const __m256i l = _mm256_maddubs_epi16(low_weights, values), h = _mm256_maddubs_epi16(high_weights, values);
+          low[c] = s ? _mm256_add_epi16(low[c], l) : l;
+          high[c] = s ? _mm256_add_epi16(high[c], h) : h;
+          pin(low[c]), pin(high[c]);
+        });
+      });
+      for (int c = 0; c < N; ++c)
+        dots[c] = _mm256_add_epi32(_mm256_madd_epi16(low[c], _mm256_set1_epi16(1)),
+                                   _mm256_madd_epi16(high[c], _mm256_set1_epi16(16)));
+    }
+    static int32_t offset(const int32_t half_sum[2]) { return 128 * whole_sum(half_sum); }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
+      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
+    }
   };
-
-  static Sums sums(const Weights low, const Weights high, const int8_t* x) {
-    Sums sums;
-    for (int s = 0; s < 4; ++s) {
-      const __m256i values = four(x, s);
-      const __m256i l = _mm256_maddubs_epi16(low[s], values), h = _mm256_maddubs_epi16(high[s], values);
-      sums.low = s ? _mm256_add_epi16(sums.low, l) : l;
-      sums.high = s ? _mm256_add_epi16(sums.high, h) : h;
-    }
-    return sums;
-  }
-
-  static void decode(const std::byte* p, Weights low, Weights high) {
-    const __m256i mask = _mm256_set1_epi8(15);
-    for (int s = 0; s < 4; ++s) {
-      const __m256i bytes = load(p + 32 * s);
-      low[s] = _mm256_and_si256(bytes, mask);
-      high[s] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
-    }
-  }
-
-  static void run(const std::byte* tile, const std::byte* panel, size_t length, float* out) {
-    auto* x = reinterpret_cast<const PanelBlock<C>*>(panel);
-    const __m256i ones = _mm256_set1_epi16(1), sixteens = _mm256_set1_epi16(16);
-    __m256 acc[C];
-    for (int c = 0; c < C; ++c) acc[c] = _mm256_setzero_ps();
-    for (const PanelBlock<C>* end = x + length / kBlock; x < end; ++x, tile += kBlockBytes) {
-      prefetch<kBlockBytes>(tile);
-      Sums first[C];
-      __m256i low[4], high[4];
-      decode(tile + 2 * kHeight, low, high);
-      for (int c = 0; c < C; ++c) first[c] = sums(low, high, x->values[c]);
-      decode(tile + 2 * kHeight + 128, low, high);
-      const __m256 d = load_halves(tile);
-      for (int c = 0; c < C; ++c) {
-        const Sums second = sums(low, high, x->values[c] + 16);
-        __m256i dot = _mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi16(first[c].low, second.low), ones),
-                                       _mm256_madd_epi16(_mm256_add_epi16(first[c].high, second.high), sixteens));
-        dot = _mm256_sub_epi32(dot, _mm256_slli_epi32(whole_sum(x->half_sum[c]), 7));
-        acc[c] = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x->scale[c])), _mm256_cvtepi32_ps(dot), acc[c]);
-      }
-    }
-    for (int c = 0; c < C; ++c) _mm256_storeu_ps(out + kHeight * c, acc[c]);
-  }
 };
 
 struct F32 {
@@ -165,7 +155,7 @@ MatrixKernel kernel(TensorType type, int columns) {
     case TensorType::q5_0:
       return for_columns<Q5_0, QuantisedKernel>(columns);
     case TensorType::q8_0:
-      return for_columns<void, EightBitKernel>(columns);
+      return for_columns<Q8_0, QuantisedKernel>(columns);
     case TensorType::f32:
       return for_columns<F32, FloatKernel>(columns);
     case TensorType::f16:

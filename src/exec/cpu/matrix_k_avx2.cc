@@ -30,18 +30,21 @@ struct SixBitHead {
 
 struct Q4_K {
   using Head = SixBitHead;
-  static constexpr int kBlocks = 8;
+  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 16;
   struct Block {
+    const std::byte* p;
     __m256 scale, minimum;
-    Weights weights;
     Block(const std::byte* p, const Head& head, int j)
-        : scale(_mm256_loadu_ps(head.scale[j])), minimum(_mm256_loadu_ps(head.minimum[j])) {
-      decode_nibbles(p, weights);
+        : p(p), scale(_mm256_loadu_ps(head.scale[j])), minimum(_mm256_loadu_ps(head.minimum[j])) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_four_bits<N>(p, x, dots);
     }
-    __m256 add(__m256 acc, const int8_t* x, float x_scale, float sum, const int32_t*) const {
-      const __m256 dot = _mm256_cvtepi32_ps(dot_four_bits(weights, x));
-      acc = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), dot, acc);
+    static int32_t offset(const int32_t*) { return 0; }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float x_scale, float sum, int32_t) const {
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), _mm256_cvtepi32_ps(dot), acc);
       return _mm256_fnmadd_ps(minimum, _mm256_set1_ps(sum), acc);
     }
   };
@@ -49,19 +52,14 @@ struct Q4_K {
 
 struct Q5_K {
   using Head = SixBitHead;
-  static constexpr int kBlocks = 8;
+  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 20;
-  struct Block {
-    __m256 scale, minimum;
-    Weights weights;
-    Block(const std::byte* p, const Head& head, int j)
-        : scale(_mm256_loadu_ps(head.scale[j])), minimum(_mm256_loadu_ps(head.minimum[j])) {
-      decode_five_bits(p, p + 4 * kHeight, weights);
-    }
-    __m256 add(__m256 acc, const int8_t* x, float x_scale, float sum, const int32_t*) const {
-      const __m256 dot = _mm256_cvtepi32_ps(dot_five_bits(weights, x));
-      acc = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), dot, acc);
-      return _mm256_fnmadd_ps(minimum, _mm256_set1_ps(sum), acc);
+  struct Block : Q4_K::Block {
+    using Q4_K::Block::Block;
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_five_bits<N>(p, p + 4 * kHeight, x, dots);
     }
   };
 };
@@ -71,51 +69,50 @@ struct Q6_K {
     __m256 d;
     explicit Head(const std::byte* p) : d(load_halves(p)) {}
   };
-  static constexpr int kBlocks = 8;
+  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = kHeight * 2, kBlockBytes = kHeight * 26;
   struct Block {
+    const std::byte* p;
     __m256 d;
-    __m256i scale[2];  // of the two halves, twice in every lane
-    __m256i offset;    // -32 times both, as 16-bit numbers: at most 4,096
-    Weights weights;
+    __m256i scale[2];      // of the two halves, twice in every lane
+    __m256i scale_offset;  // -32 times both, as 16-bit numbers: at most 4,096
 
-    Block(const std::byte* p, const Head& head, int) : d(head.d) {
+    Block(const std::byte* p, const Head& head, int) : p(p), d(head.d) {
       const __m256i twice = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5,
                                              8, 9, 8, 9, 12, 13, 12, 13);
       for (int half = 0; half < 2; ++half) {
         const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + kHeight * half));
         scale[half] = _mm256_shuffle_epi8(_mm256_cvtepi8_epi32(bytes), twice);
       }
-      offset = _mm256_mullo_epi16(_mm256_blend_epi16(scale[0], scale[1], 0xaa), _mm256_set1_epi16(-32));
-      decode_nibbles(p + 10 * kHeight, weights);
-      const __m256i mask = _mm256_set1_epi8(0x30);
-      for (int half = 0; half < 2; ++half) {
-        const __m256i high = load(p + 2 * kHeight + 4 * kHeight * half);
-        __m256i* w = weights + 4 * half;
-        w[0] = _mm256_or_si256(w[0], _mm256_and_si256(_mm256_slli_epi32(high, 4), mask));
-        w[1] = _mm256_or_si256(w[1], _mm256_and_si256(_mm256_slli_epi32(high, 2), mask));
-        w[2] = _mm256_or_si256(w[2], _mm256_and_si256(high, mask));
-        w[3] = _mm256_or_si256(w[3], _mm256_and_si256(_mm256_srli_epi32(high, 2), mask));
-      }
+      scale_offset = _mm256_mullo_epi16(_mm256_blend_epi16(scale[0], scale[1], 0xaa), _mm256_set1_epi16(-32));
     }
 
-    // Weights up to 63: 16-bit sums hold 2 products, 2 x 63 x 127 x 2 = 32,004.
-    __m256i pair(const int8_t* x, int s) const {
-      const __m256i both = _mm256_add_epi16(_mm256_maddubs_epi16(weights[s], four(x, s)),
-                                            _mm256_maddubs_epi16(weights[s + 1], four(x, s + 1)));
-      return _mm256_madd_epi16(both, scale[s / 4]);
+    // Weights up to 63: 16-bit sums hold 2 products, 2 x 63 x 127 x 2 = 32,004. The scales are applied to these.
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      unrolled<4>([&](auto g) __attribute__((always_inline)) {
+        const __m256i mask = _mm256_set1_epi8(0x30), high = load(p + 2 * kHeight + 4 * kHeight * (g / 2));
+        Group weights = nibble_group(p + 10 * kHeight, g);
+        const __m256i first = g % 2 ? high : _mm256_slli_epi32(high, 4);
+        const __m256i second = g % 2 ? _mm256_srli_epi32(high, 2) : _mm256_slli_epi32(high, 2);
+        weights.first = _mm256_or_si256(weights.first, _mm256_and_si256(first, mask));
+        weights.second = _mm256_or_si256(weights.second, _mm256_and_si256(second, mask));
+        unrolled<N>([&](auto c) __attribute__((always_inline)) {
+          const __m256i product = _mm256_madd_epi16(multiply(weights, x[c] + 8 * g), scale[g / 2]);
+          dots[c] = g ? _mm256_add_epi32(dots[c], product) : product;
+          pin(dots[c]);
+        });
+      });
     }
 
-    __m256 add(__m256 acc, const int8_t* x, float x_scale, float, const int32_t half_sum[2]) const {
-      __m256i dot =
-          _mm256_add_epi32(_mm256_add_epi32(pair(x, 0), pair(x, 2)), _mm256_add_epi32(pair(x, 4), pair(x, 6)));
-      // (S0, S1) as 16-bit numbers in every lane: the low half of the one, and the low half of the other shifted in by
-      // loading from the middle of the first.
-      int32_t first, second;
-      std::memcpy(&first, half_sum, 4);
-      std::memcpy(&second, reinterpret_cast<const std::byte*>(half_sum) + 2, 4);
-      const __m256i sums = _mm256_blend_epi16(_mm256_set1_epi32(first), _mm256_set1_epi32(second), 0xaa);
-      dot = _mm256_add_epi32(dot, _mm256_madd_epi16(sums, offset));
+    // (S0, S1) as 16-bit numbers.
+    static int32_t offset(const int32_t half_sum[2]) {
+      return static_cast<int32_t>((static_cast<uint32_t>(half_sum[1]) << 16) |
+                                  (static_cast<uint32_t>(half_sum[0]) & 0xffff));
+    }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float x_scale, float, int32_t half_sums) const {
+      dot = _mm256_add_epi32(dot, _mm256_madd_epi16(_mm256_set1_epi32(half_sums), scale_offset));
       return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x_scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };
