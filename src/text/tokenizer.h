@@ -32,7 +32,8 @@ class Tokenizer {
 
   size_t size() const;
   // Any bytes are accepted. One rule for invalid UTF-8, documented in docs/tokenizers.md. Bytes that the vocabulary can't
-  // spell are counted in `*lost` (never lost silently) and replaced as documented there.
+  // spell, and those that are no UTF-8 where the vocabulary needs it, are counted in `*lost` (never lost silently) and
+  // replaced as documented there.
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}, size_t* lost = nullptr) const;
 
   // Bytes of one token as they appear in text. Control tokens give "" unless `special`. Out-of-range ids give "".
@@ -45,6 +46,8 @@ class Tokenizer {
   Token eos() const;
   bool adds_bos() const;
   bool adds_eos() const;
+  // A space is put before the text when encoding (SentencePiece), and taken away by decode.
+  bool adds_space_prefix() const;
   // Tokens that end a turn: eos, eot, eom ids and the tokens whose text is known to end one (docs/tokenizers.md). Sorted.
   const std::vector<Token>& end_tokens() const;
   bool ends_turn(Token token) const;

@@ -1,0 +1,137 @@
+// Ordinary text to tokens: words, symbols, merges, and what happens to bytes that the vocabulary can't spell.
+#include <algorithm>
+
+#include "text/merging.h"
+#include "text/tokenizer_data.h"
+#include "text/unicode.h"
+
+namespace gale::text {
+namespace {
+
+// Longer words are cut, so that positions fit 32 bits.
+constexpr size_t longest_word = size_t{1} << 30;
+
+class Encoder {
+ public:
+  Encoder(const TokenizerData& data, std::vector<Token>& out) : data_(data), out_(out) {}
+
+  void byte_level(std::string_view text) {
+    std::string storage;
+    text = repair_utf8(text, storage, &lost_);
+    const WordScanner scanner(data_.rule, text);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(scanner.next(begin), begin + longest_word);
+      word(text.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  // The rule has no words of its own. Cutting before a space that no token holds behind the byte before it changes
+  // nothing, and makes words that can be looked up.
+  void sentencepiece(std::string_view text, bool prefix) {
+    std::string escaped;
+    escaped.reserve(text.size() + text.size() / 2 + 3);
+    if (prefix) escaped += space_mark;
+    for (const char c : text) {
+      if (c == ' ') {
+        escaped += space_mark;
+      } else {
+        escaped += c;
+      }
+    }
+    const std::string_view all = escaped;
+    size_t begin = 0;
+    for (size_t at = 0; at < all.size();) {
+      const auto first = static_cast<uint8_t>(all[at]);
+      const bool border = first == 0xE2 && at > begin && !data_.joins_space[static_cast<uint8_t>(all[at - 1])] &&
+                          all.substr(at).starts_with(space_mark);
+      if (border || at - begin > longest_word) {
+        word(all.substr(begin, at - begin));
+        begin = at;
+      }
+      at = std::min(at + utf8_length(first), all.size());
+    }
+    if (begin < all.size()) word(all.substr(begin));
+  }
+
+  size_t lost() const { return lost_; }
+
+ private:
+  static constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
+
+  void word(std::string_view text) {
+    const Token token = data_.find_spellable(text);
+    if (token >= 0 && (data_.whole_words || whole(token).load(std::memory_order_relaxed) == Whole::yes)) {
+      out_.push_back(token);
+      return;
+    }
+    std::vector<Symbol>& symbols = space_.symbols;
+    symbols.clear();
+    if (data_.byte_level) {
+      for (size_t i = 0; i < text.size(); ++i) {
+        symbols.push_back({static_cast<uint32_t>(i), 1, -1, -1, data_.byte_tokens[static_cast<uint8_t>(text[i])]});
+      }
+      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) { return data_.merges.find(a.token, b.token); });
+    } else {
+      for (size_t i = 0; i < text.size();) {
+        const size_t length = std::min(utf8_length(static_cast<uint8_t>(text[i])), text.size() - i);
+        symbols.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(length), -1, -1,
+                           data_.find_spellable(text.substr(i, length))});
+        i += length;
+      }
+      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) {
+        const Token joined = data_.find_spellable(text.substr(a.begin, a.length + b.length));
+        return joined < 0 ? Merge{} : Merge{data_.priorities[static_cast<size_t>(joined)], joined};
+      });
+    }
+    if (token >= 0) {
+      const bool same = symbols.size() == 1 && symbols[0].token == token;
+      whole(token).store(same ? Whole::yes : Whole::no, std::memory_order_relaxed);
+    }
+    for (const Symbol& symbol : symbols) {
+      if (symbol.token >= 0) {
+        out_.push_back(symbol.token);
+      } else {
+        spell(text.substr(symbol.begin, symbol.length));
+      }
+    }
+  }
+
+  // A symbol that is no token.
+  void spell(std::string_view symbol) {
+    for (const char c : symbol) {
+      const Token token = data_.byte_tokens[static_cast<uint8_t>(c)];
+      if (token >= 0) {
+        out_.push_back(token);
+        continue;
+      }
+      ++lost_;
+      if (data_.byte_level) {
+        out_.insert(out_.end(), data_.replacement.begin(), data_.replacement.end());
+      } else if (data_.unknown >= 0) {
+        out_.push_back(data_.unknown);
+      }
+    }
+  }
+
+  std::atomic<Whole>& whole(Token token) { return data_.whole[static_cast<size_t>(token)]; }
+
+  const TokenizerData& data_;
+  std::vector<Token>& out_;
+  MergeSpace space_;
+  size_t lost_ = 0;
+};
+
+}  // namespace
+
+size_t encode_ordinary(const TokenizerData& data, std::string_view text, bool prefix, std::vector<Token>& out) {
+  Encoder encoder(data, out);
+  if (data.byte_level) {
+    encoder.byte_level(text);
+  } else {
+    encoder.sentencepiece(text, prefix && data.space_prefix);
+  }
+  return encoder.lost();
+}
+
+}  // namespace gale::text

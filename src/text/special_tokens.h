@@ -1,0 +1,55 @@
+// Special tokens: finding them in text, longest first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "text/vocabulary.h"
+
+namespace gale::text {
+
+// A stretch of text that is one special token, or (token -1) ordinary text.
+struct TextPart {
+  std::string_view text;
+  Token token = -1;
+};
+
+// A set of literal texts as a trie. Immutable after creation.
+class SpecialTokens {
+ public:
+  struct Entry {
+    std::string_view text;  // not empty
+    Token token;
+    bool always;  // found without `special` too (user-defined tokens)
+  };
+  // Of equal texts the first entry counts.
+  void create(std::vector<Entry> entries);
+
+  // Cuts `text`: all occurrences of the longest tokens first (leftmost first), then of shorter ones in what is left.
+  std::vector<TextPart> cut(std::string_view text, bool special) const;
+  // The token of exactly this text, or -1.
+  Token find(std::string_view text) const;
+
+ private:
+  struct Node {
+    uint32_t first_edge = 0;
+    uint32_t edge_count = 0;
+    Token token = -1;
+    bool always = false;
+  };
+  struct Edge {
+    uint8_t byte;
+    uint32_t node;
+  };
+  const Node* step(const Node& node, uint8_t byte) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Edge> edges_;
+  std::vector<uint32_t> lengths_;       // distinct lengths of texts, longest first
+  std::vector<bool> starts_;            // [65536]: first two bytes of a text (of one byte: any second byte)
+  bool starts_single_[256] = {};        // texts of one byte
+};
+
+}  // namespace gale::text

@@ -1,0 +1,79 @@
+// Everything a Tokenizer knows, as tables; filled once when it is created.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/special_tokens.h"
+#include "text/token_table.h"
+#include "text/vocabulary.h"
+#include "text/words.h"
+
+namespace gale::text {
+
+// Whether merging the bytes of a token gives that token. Found out when first needed, by any thread: all find the same.
+enum class Whole : uint8_t { unknown, yes, no };
+
+struct TokenizerData {
+  bool byte_level = false;  // true: "gpt2", false: "llama"
+  bool space_prefix = false;
+  bool whole_words = false;
+  bool adds_bos = false;
+  bool adds_eos = false;
+  WordRule rule = WordRule::fallback;
+  Token bos = -1, eos = -1, unknown = -1;
+  std::vector<Token> end_tokens;  // sorted
+
+  std::vector<std::string_view> texts;  // as the file writes them
+  // What the tables look for. Byte-level: the bytes a token stands for (in `bytes`); else the text of the file.
+  std::vector<std::string_view> keys;
+  std::vector<char> bytes;
+  std::vector<TokenKind> kinds;
+  std::vector<bool> shown;  // control tokens that are part of the visible text (channel marks of harmony models)
+  size_t longest_key = 0;
+  TokenTable table;
+  std::vector<Token> off_alphabet;  // byte-level: tokens whose text isn't made of the 256 byte characters
+
+  MergeTable merges;                 // byte-level
+  std::vector<uint32_t> priorities;  // else: of each token, best score = lowest
+  std::array<Token, 256> byte_tokens{};
+  std::array<bool, 256> joins_space{};  // else: some token holds this byte followed by U+2581
+  std::vector<Token> replacement;       // byte-level: U+FFFD, if the vocabulary can spell it
+  SpecialTokens specials;
+  std::unique_ptr<std::atomic<Whole>[]> whole;
+
+  TokenKind kind(Token token) const { return kinds[static_cast<size_t>(token)]; }
+  // May ordinary text become this token? Never a control token, however the merges are made.
+  bool spellable(Token token) const {
+    const TokenKind k = kind(token);
+    return k != TokenKind::control && k != TokenKind::unknown && (byte_level || k != TokenKind::byte);
+  }
+  // Token with exactly these bytes that ordinary text may become; -1: none.
+  Token find_spellable(std::string_view key) const {
+    const Token token = key.size() <= longest_key ? table.find(key, keys) : -1;
+    return token >= 0 && spellable(token) ? token : -1;
+  }
+};
+
+Status fill_tokenizer_data(const VocabularySource& source, TokenizerData& data);
+
+// Sets end_tokens, and the kinds of end tokens that the file marks wrongly.
+void find_end_tokens(const VocabularySource& source, TokenizerData& data);
+
+// Token of exactly this text as a file writes it; -1: none.
+Token find_token(const TokenizerData& data, std::string_view text);
+
+// Bytes that a text made of GPT-2's 256 byte characters stands for, written to `out` (room for text.size()). -1: `text`
+// has other characters.
+ptrdiff_t bytes_of_characters(std::string_view text, char* out);
+
+// Tokens of ordinary text (no special tokens in it), appended. `prefix`: put the space of SentencePiece first if the
+// vocabulary wants it. Returns the number of bytes lost.
+size_t encode_ordinary(const TokenizerData& data, std::string_view text, bool prefix, std::vector<Token>& out);
+
+}  // namespace gale::text
