@@ -79,8 +79,11 @@ std::string array_text(const std::vector<T>& values, std::string_view noun, size
   constexpr size_t few = 8;
   if (!values.empty() && values.size() <= few) {
     std::string out = "[";
-    for (size_t i = 0; i < values.size(); ++i) out += (i ? ", " : "") + show(values[i]);
-    out += "]";
+    for (const T& value : values) {
+      if (out.size() > 1) out += ", ";
+      out += show(value);
+    }
+    out += ']';
     if (out.size() <= max_length) return out;
   }
   return fmt::format("[{} {}]", values.size(), noun);
@@ -195,7 +198,10 @@ std::string describe(const Value& value, size_t max_length) {
                         [&](const std::vector<uint8_t>& v) {
                           return array_text(v, "bools", max_length, [&](uint8_t b) { return plain(b != 0); });
                         },
-                        [&](const std::vector<std::string_view>& v) { return fmt::format("[{} strings]", v.size()); },
+                        [&](const std::vector<std::string_view>& v) {
+                          return array_text(v, "strings", max_length,
+                                            [&](std::string_view t) { return quote(t, max_length); });
+                        },
                     },
                     value);
 }

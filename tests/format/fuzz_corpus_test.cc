@@ -42,7 +42,7 @@ void write_corpus() {
   for (uint32_t id = 0; id < 43; ++id) {
     const auto info = type_info(static_cast<TensorType>(id));
     if (!info) continue;
-    types.tensor("t" + std::to_string(id), static_cast<TensorType>(id), {info->values_per_block},
+    types.tensor(fmt::format("t{}", id), static_cast<TensorType>(id), {info->values_per_block},
                  std::string(info->bytes_per_block, '\x2A'));
   }
   write("types", types);

@@ -176,13 +176,13 @@ TEST(Gguf, BigVocabulary) {
   std::string list, scores, pairs;
   append<uint32_t>(list, static_cast<uint32_t>(KeyType::string));
   append<uint64_t>(list, tokens);
-  for (size_t i = 0; i < tokens; ++i) test::append_text(list, "tok" + std::to_string(i));
+  for (size_t i = 0; i < tokens; ++i) test::append_text(list, fmt::format("tok{}", i));
   append<uint32_t>(scores, static_cast<uint32_t>(KeyType::f32));
   append<uint64_t>(scores, tokens);
   for (size_t i = 0; i < tokens; ++i) append<float>(scores, -static_cast<float>(i));
   append<uint32_t>(pairs, static_cast<uint32_t>(KeyType::string));
   append<uint64_t>(pairs, merges);
-  for (size_t i = 0; i < merges; ++i) test::append_text(pairs, "l" + std::to_string(i) + " r");
+  for (size_t i = 0; i < merges; ++i) test::append_text(pairs, fmt::format("l{} r", i));
   GgufBytes file;
   file.raw("tokens", KeyType::array, list).raw("scores", KeyType::array, scores).raw("merges", KeyType::array, pairs);
   const Parsed p(file.build());

@@ -115,6 +115,8 @@ TEST(Describe, OneLineForEachKind) {
   EXPECT_EQ(describe(std::string_view("llama")), "\"llama\"");
   EXPECT_EQ(describe(Texts(49152)), "[49152 strings]");
   EXPECT_EQ(describe(Texts{}), "[0 strings]");
+  EXPECT_EQ(describe(Texts{"en", "de"}), "[\"en\", \"de\"]");
+  EXPECT_EQ(describe(Texts{std::string_view("a long tag"), "and another"}, 20), "[2 strings]");
   EXPECT_EQ(describe(std::vector<int64_t>{11, 11, 10, 0}), "[11, 11, 10, 0]");
   EXPECT_EQ(describe(std::vector<int64_t>(9)), "[9 integers]");
   EXPECT_EQ(describe(std::vector<uint64_t>(4, std::numeric_limits<uint64_t>::max()), 20), "[4 integers]");
