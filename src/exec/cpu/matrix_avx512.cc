@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -190,17 +191,79 @@ struct Q6_K {
   }
 };
 
-// -kOffset * half sum, as 16-bit products of (-kOffset, 0) with the two 16-bit halves of the sum, which fits in the
-// lower.
-template <int kOffset>
-__m512i take_offset(__m512i acc, const std::byte* half_sum) {
-  return _mm512_dpwssd_epi32(acc, _mm512_set1_epi32(-kOffset & 0xffff), broadcast_int(half_sum));
+// Where the integer sums of a block start: minus the offset of the weights times the sum of the activations.
+//
+// For one or two columns: 16-bit products of (-offset, 0) with the two halves of the sum, which fits in the lower.
+template <class Type, int kColumns>
+struct Starts {
+  static_assert(kColumns <= 2);
+  const std::byte* half_sums;
+
+  __m512i operator()(size_t column, size_t half) const {
+    const __m512i offset = _mm512_set1_epi32(-Type::kOffset & 0xffff);
+    const std::byte* at = half_sums + 8 * column;
+    const __m512i start = _mm512_dpwssd_epi32(_mm512_setzero_si512(), offset, broadcast_int(at + 4 * half));
+    return Type::kHalfScales ? start : _mm512_dpwssd_epi32(start, offset, broadcast_int(at + 4));
+  }
+};
+
+// For more: computed for all at once and sent through memory, from where a broadcast costs no arithmetic.
+template <class Type, int kColumns>
+requires(kColumns > 2 && Type::kOffset != 0) struct Starts<Type, kColumns> {
+  alignas(64) int32_t value[16];  // of column c, from the end: a pair for the block (either) or for its two halves
+
+  explicit Starts(const std::byte* half_sums) {
+    // 64 bytes that end with the half sums (and the panel block); what else they hold is not used.
+    __m512i sums = load(half_sums + 8 * kColumns - sizeof value);
+    if constexpr (!Type::kHalfScales) sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32(sums, _MM_PERM_CDAB));
+    constexpr unsigned kShift = std::countr_zero(static_cast<unsigned>(Type::kOffset));
+    static_assert(Type::kOffset == 1 << kShift);
+    _mm512_store_si512(value, _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sums, kShift)));
+    asm("" : "+m"(value));  // or the compiler would turn the broadcasts into permutes
+  }
+  __m512i operator()(size_t column, size_t half) const {
+    return _mm512_set1_epi32(value[16 - 2 * kColumns + 2 * column + half]);
+  }
+};
+
+template <class Type, int kColumns>
+requires(Type::kOffset == 0) struct Starts<Type, kColumns> {
+  explicit Starts(const std::byte*) {}
+  __m512i operator()(size_t, size_t) const { return _mm512_setzero_si512(); }
+};
+
+// Decoded weights of one block times columns kFirst .. kLast - 1 of kColumns.
+template <class Type, int kColumns, size_t kFirst, size_t kLast>
+[[gnu::always_inline]] inline void multiply_block(const Groups& groups, const Starts<Type, kColumns>& starts, __m512 d,
+                                                  __m512 minimum, const std::byte* at, const std::byte* x,
+                                                  __m512* acc) {
+  constexpr size_t kC = kColumns, kCount = kLast - kFirst, kHalfCount = Type::kHalfScales ? 2 : 1;
+  __m512i dot[kHalfCount][kCount];
+  for (size_t half = 0; half < kHalfCount; ++half)
+    for (size_t c = 0; c < kCount; ++c) dot[half][c] = starts(kFirst + c, half);
+  for (size_t s = 0; s < 8; ++s)
+    for (size_t c = 0; c < kCount; ++c) {
+      __m512i& sum = dot[s * kHalfCount / 8][c];
+      sum = _mm512_dpbusd_epi32(sum, groups.w[s], broadcast_int(x + 32 * (kFirst + c) + 4 * s));
+    }
+  for (size_t c = 0; c < kCount; ++c) {
+    __m512 sum = _mm512_cvtepi32_ps(dot[0][c]);
+    if constexpr (Type::kHalfScales)
+      sum = _mm512_fmadd_ps(Type::half_scale(at, 1), _mm512_cvtepi32_ps(dot[1][c]),
+                            _mm512_mul_ps(Type::half_scale(at, 0), sum));
+    __m512& a = acc[kFirst + c];
+    a = _mm512_fmadd_ps(_mm512_mul_ps(d, broadcast_float(x + 32 * kC + 4 * (kFirst + c))), sum, a);
+    if constexpr (Type::kMinimum) a = _mm512_fmadd_ps(minimum, broadcast_float(x + 36 * kC + 4 * (kFirst + c)), a);
+  }
 }
 
 // Bytes: those of the tile row and the panel. Operations: 2 per value and column.
 template <class Type, int kColumns>
 void multiply_int8(const std::byte* tile_row, const std::byte* panel, size_t length, float* out) {
   constexpr size_t kC = kColumns;
+  // Two sums for each of many columns don't fit in the registers beside the weights: such blocks are taken in two
+  // batches.
+  constexpr size_t kFirstBatch = Type::kHalfScales && kC > 5 ? (kC + 1) / 2 : kC;
   __m512 acc[kC];
   for (size_t c = 0; c < kC; ++c) acc[c] = _mm512_setzero_ps();
   const std::byte* at = tile_row;
@@ -211,32 +274,14 @@ void multiply_int8(const std::byte* tile_row, const std::byte* panel, size_t len
     for (size_t part = 0; part < Type::kParts; ++part, at += Type::kPartBytes, x += kC * 48) {
       for (size_t line = 0; line < Type::kPartBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(at + kPrefetchBytes + line), _MM_HINT_T0);
-      const std::byte* half_sums = x + 40 * kC;
       const Groups groups = Type::groups(at);
-      __m512i dot[2][kC];
-      for (size_t c = 0; c < kC; ++c) {
-        dot[0][c] = dot[1][c] = _mm512_setzero_si512();
-        if constexpr (Type::kOffset != 0) {
-          dot[0][c] = take_offset<Type::kOffset>(dot[0][c], half_sums + 8 * c);
-          dot[1][c] = take_offset<Type::kOffset>(Type::kHalfScales ? dot[1][c] : dot[0][c], half_sums + 8 * c + 4);
-          if constexpr (!Type::kHalfScales) dot[0][c] = dot[1][c];
-        }
-      }
-      for (size_t s = 0; s < 8; ++s)
-        for (size_t c = 0; c < kC; ++c) {
-          __m512i& sum = dot[Type::kHalfScales ? s / 4 : 0][c];
-          sum = _mm512_dpbusd_epi32(sum, groups.w[s], broadcast_int(x + 32 * c + 4 * s));
-        }
       const __m512 d = Type::scale(head, at, part);
-      for (size_t c = 0; c < kC; ++c) {
-        __m512 sum = _mm512_cvtepi32_ps(dot[0][c]);
-        if constexpr (Type::kHalfScales)
-          sum = _mm512_fmadd_ps(Type::half_scale(at, 1), _mm512_cvtepi32_ps(dot[1][c]),
-                                _mm512_mul_ps(Type::half_scale(at, 0), sum));
-        acc[c] = _mm512_fmadd_ps(_mm512_mul_ps(d, broadcast_float(x + 32 * kC + 4 * c)), sum, acc[c]);
-        if constexpr (Type::kMinimum)
-          acc[c] = _mm512_fmadd_ps(Type::minimum(head, at, part), broadcast_float(x + 36 * kC + 4 * c), acc[c]);
-      }
+      __m512 minimum = _mm512_setzero_ps();
+      if constexpr (Type::kMinimum) minimum = Type::minimum(head, at, part);
+      const Starts<Type, kColumns> starts{x + 40 * kC};
+      multiply_block<Type, kColumns, 0, kFirstBatch>(groups, starts, d, minimum, at, x, acc);
+      if constexpr (kFirstBatch < kC)
+        multiply_block<Type, kColumns, kFirstBatch, kC>(groups, starts, d, minimum, at, x, acc);
     }
   }
   for (size_t c = 0; c < kC; ++c) _mm512_storeu_ps(out + kHeight * c, acc[c]);
