@@ -1,6 +1,7 @@
 // Matrix kernels for AVX2: tiles of 8 rows, products by maddubs with 16-bit sums; the block quants, plain floats and
 // the panel writers.
-#include <algorithm>
+#include <cstring>
+#include <limits>
 
 #include "exec/cpu/matrix_avx2_common.h"
 
@@ -167,39 +168,52 @@ MatrixKernel kernel(TensorType type, int columns) {
   }
 }
 
-float largest(__m256 v) {
-  __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
-  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+// Bits of the largest magnitude. Magnitudes order as integers do, and a NaN is above all of them.
+uint32_t largest_magnitude(const __m256i bits[4]) {
+  const __m256i mask = _mm256_set1_epi32(0x7fffffff);
+  const auto magnitude = [&](int i) { return _mm256_and_si256(bits[i], mask); };
+  const __m256i eight =
+      _mm256_max_epi32(_mm256_max_epi32(magnitude(0), magnitude(1)), _mm256_max_epi32(magnitude(2), magnitude(3)));
+  __m128i most = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4e));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
 }
 
 void write_int8(const float* x, size_t length, int columns, int column, std::byte* panel) {
-  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  const size_t c = static_cast<size_t>(column), count = static_cast<size_t>(columns);
   // packs works within 128-bit halves: this puts the 4-byte pieces back in order.
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  const size_t c = static_cast<size_t>(column), count = static_cast<size_t>(columns), block_bytes = 48 * count;
-  for (size_t b = 0; b < length / kBlock; ++b, x += kBlock, panel += block_bytes) {
-    __m256 v[4];
-    for (int i = 0; i < 4; ++i) v[i] = _mm256_loadu_ps(x + 8 * i);
-    const float max =
-        largest(_mm256_max_ps(_mm256_max_ps(_mm256_and_ps(v[0], magnitude), _mm256_and_ps(v[1], magnitude)),
-                              _mm256_max_ps(_mm256_and_ps(v[2], magnitude), _mm256_and_ps(v[3], magnitude))));
-    const float scale = max / 127, inverse = max > 0 ? 127 / max : 0;
-    __m256i q[4];
-    for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(inverse)));
-    const __m256i first = _mm256_packs_epi32(q[0], q[1]), second = _mm256_packs_epi32(q[2], q[3]);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(panel + kBlock * c),
-                        _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order));
-    // Lanes of `pairs`: two of values 0-15, two of 16-31, in each half.
-    const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i pairs = _mm256_hadd_epi32(_mm256_madd_epi16(first, ones), _mm256_madd_epi16(second, ones));
-    __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-    sums = _mm_hadd_epi32(sums, sums);  // (S0, S1, S0, S1)
-    const float sum = scale * static_cast<float>(_mm_cvtsi128_si32(_mm_hadd_epi32(sums, sums)));
+  constexpr uint32_t kInfinity = 0x7f800000;
+  for (size_t b = 0; b < length / kBlock; ++b, x += kBlock, panel += sizeof(PanelBlock<1>) * count) {
+    __m256i v[4];
+    for (int i = 0; i < 4; ++i) v[i] = load(reinterpret_cast<const std::byte*>(x + 8 * i));
+    const uint32_t bits = largest_magnitude(v);
+    float largest;
+    std::memcpy(&largest, &bits, sizeof largest);
+    const float inverse = 127.0f / largest;
+    float scale = largest / 127.0f, sum;
+    __m256i values = _mm256_setzero_si256();
+    __m128i half_sums = _mm_setzero_si128();
+    if (bits < kInfinity && inverse <= std::numeric_limits<float>::max()) [[likely]] {
+      __m256i q[4];
+      for (int i = 0; i < 4; ++i)
+        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(v[i]), _mm256_set1_ps(inverse)));
+      values = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+      values = _mm256_permutevar8x32_epi32(values, order);
+      const __m256i fours = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), values), _mm256_set1_epi16(1));
+      half_sums = _mm_hadd_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+      half_sums = _mm_hadd_epi32(half_sums, half_sums);
+      sum = scale * static_cast<float>(_mm_cvtsi128_si32(half_sums) + _mm_extract_epi32(half_sums, 1));
+    } else {  // nothing but zeros, or as good as that; or a NaN or an infinity, which makes the sum NaN
+      if (bits < kInfinity) scale = 0;
+      sum = scale * 0.0f;
+    }
     std::byte* scales = panel + kBlock * count;
-    std::memcpy(scales + 4 * c, &scale, 4);
-    std::memcpy(scales + 4 * count + 4 * c, &sum, 4);
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(scales + 8 * count + 8 * c), sums);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(panel + kBlock * c), values);
+    std::memcpy(scales + 4 * c, &scale, sizeof scale);
+    std::memcpy(scales + 4 * (count + c), &sum, sizeof sum);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(scales + 8 * (count + c)), half_sums);
   }
 }
 
