@@ -141,10 +141,10 @@ class Printer {
     if (step.softcap > 0) text += fmt::format(", softcap {:g}", step.softcap);
     if (step.window > 0) text += fmt::format(", window {}", step.window);
     const Rope& rope = step.rope;
-    text += fmt::format(", rope {} of {} by {}", rope.pairs == Rope::Pairs::neighbours ? "neighbours" : "halves",
-                        rope.dimensions, rope.base);
-    if (rope.factor != 1) text += fmt::format(" / {:g}", rope.factor);
-    if (rope.divisors) text += fmt::format(" / {}", short_name(rope.divisors));
+    text += fmt::format(", rope {} as {}, base {}", rope.dimensions,
+                        rope.pairs == Rope::Pairs::neighbours ? "neighbours" : "halves", rope.base);
+    if (rope.factor != 1) text += fmt::format(", angles / {:g}", rope.factor);
+    if (rope.divisors) text += fmt::format(", angles / {}", short_name(rope.divisors));
     return text;
   }
 

@@ -57,7 +57,7 @@ class Checker {
   Status is_matrix(Weight weight) const {
     if (!weight) return wrong("has no weight");
     if (weight->dimensions > 2 || weight->values() == 0) return wrong("weight '{}' is no matrix", weight->name);
-    if (!is_decodable(weight->type))
+    if (!is_matrix_type(weight->type))
       return wrong("weight '{}' has the type {}, which is not supported", weight->name,
                    format::type_name(weight->type));
     return {};

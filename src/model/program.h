@@ -1,4 +1,5 @@
-// A forward pass as a flat, typed, printable list of coarse steps over named buffers; every executor runs the same list.
+// A forward pass as a flat, typed, printable list of coarse steps over named buffers; every executor runs the same
+// list.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +75,7 @@ struct MatrixStep {
 struct Rope {
   enum class Pairs { neighbours, halves };  // (2i, 2i+1) as NORM, (i, i + n/2) as NEOX
   Pairs pairs = Pairs::neighbours;
-  uint32_t dimensions = 0;    // n: elements of a head that rotate (even, <= head size)
+  uint32_t dimensions = 0;  // n: elements of a head that rotate (even, <= head size)
   float base = 10000;
   float factor = 1;           // the angle is divided by it
   Weight divisors = nullptr;  // {n / 2} or null: divides the angle of each pair

@@ -30,6 +30,7 @@ void ProgramBuilder::record(Error error) {
 }
 
 BufferId ProgramBuilder::buffer(std::string_view name, uint32_t width) {
+  if (!status_.ok()) return 0;  // a broken file shall not cost time
   bool name_taken = false;
   for (BufferId id = 0; id < program_.buffers.size(); ++id) {
     const Buffer& known = program_.buffers[id];
@@ -68,7 +69,7 @@ Weight ProgramBuilder::matrix(std::string_view name, uint64_t in, uint64_t out) 
   if (weight->dimensions > 2 || weight->row_length() != in || weight->rows() != out)
     record(fail(ErrorKind::invalid_input, "tensor '{}' has the shape {}; expected {} x {}", weight->name,
                 shape_text(*weight), in, out));
-  else if (!is_decodable(weight->type))
+  else if (!is_matrix_type(weight->type))
     record(fail(ErrorKind::unsupported, "tensor '{}' has the type {}, which is not supported", weight->name,
                 format::type_name(weight->type)));
   return weight;

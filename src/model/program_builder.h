@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "model/program.h"
 
@@ -29,7 +29,9 @@ class ProgramBuilder {
   // Records an error if NAME.weight is in the file: something that this build would have to obey.
   void refuse(std::string_view name, std::string_view reason);
 
-  void append(Step step) { program_.steps.push_back(std::move(step)); }
+  void append(Step step) {
+    if (status_.ok()) program_.steps.push_back(std::move(step));
+  }
 
   // The program, or the first error; the program is validated.
   Result<Program> finish() &&;

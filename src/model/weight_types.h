@@ -5,9 +5,11 @@
 
 namespace gale::model {
 
-inline bool is_decodable(format::TensorType type) {
+// Decodable, and no list of integers.
+inline bool is_matrix_type(format::TensorType type) {
+  using enum format::TensorType;
   const auto info = format::type_info(type);
-  return info && info->decodable;
+  return info && info->decodable && type != i8 && type != i16 && type != i32 && type != i64;
 }
 
 // Norm weights and the like are never quantised.
