@@ -32,12 +32,14 @@ class Encoder {
     std::string escaped;
     escaped.reserve(text.size() + text.size() / 2 + 3);
     if (prefix) escaped += space_mark;
-    for (const char c : text) {
-      if (c == ' ') {
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == ' ') {
         escaped += space_mark;
-      } else {
-        escaped += c;
+        continue;
       }
+      // A U+2581 of the text itself can't be told from a space afterwards.
+      if (text[i] == space_mark[0] && text.substr(i).starts_with(space_mark)) lost_ += space_mark.size();
+      escaped += text[i];
     }
     const std::string_view all = escaped;
     size_t begin = 0;
@@ -49,7 +51,13 @@ class Encoder {
         word(all.substr(begin, at - begin));
         begin = at;
       }
-      at = std::min(at + utf8_length(first), all.size());
+      const size_t next = std::min(at + utf8_length(first), all.size());
+      // A byte that announces a longer character than there is takes the space behind it along: the bytes of U+2581
+      // remain.
+      for (size_t i = at + 1; i < next; ++i) {
+        if (all[i] == space_mark[0] && all.substr(i).starts_with(space_mark)) ++lost_;
+      }
+      at = next;
     }
     if (begin < all.size()) word(all.substr(begin));
   }

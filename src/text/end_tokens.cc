@@ -10,14 +10,41 @@ namespace {
 
 constexpr std::string_view strike_end = "</s>";
 constexpr std::string_view end_texts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<end_of_turn>",
-    "<|endoftext|>", strike_end, "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
-    "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",  // DeepSeek: U+FF5C and U+2581 inside
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    strike_end,
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<turn|>",
+    "<|tool_response>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",  // DeepSeek: U+FF5C and U+2581 inside
     "[e~[",
     // Padding, repository and file marks of fill-in-the-middle vocabularies: no answer goes on behind them.
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
-    "<reponame>", "<|file_sep|>",
+    "<|fim_pad|>",
+    "<fim-pad>",
+    "<fim_pad>",
+    "<PAD>",
+    "[PAD]",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<fim-repo>",
+    "<REPO>",
+    "<reponame>",
+    "<|file_sep|>",
 };
 // Marks of a harmony answer that are shown, so that a program can tell its channels apart.
 constexpr std::string_view shown_texts[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
@@ -57,12 +84,13 @@ void find_end_tokens(const VocabularySource& source, TokenizerData& data) {
   for (const Token token : ends) {
     TokenKind& kind = data.kinds[static_cast<size_t>(token)];
     if (kind == TokenKind::control) continue;
-    log(LogLevel::warning, "token {} '{}' ends a turn but is not marked as a control token; it is treated as one", token,
-        data.texts[static_cast<size_t>(token)]);
+    log(LogLevel::warning, "token {} '{}' ends a turn but is not marked as a control token; it is treated as one",
+        token, data.texts[static_cast<size_t>(token)]);
     kind = TokenKind::control;
   }
   const auto add_id = [&](const std::optional<int64_t>& id) {
-    if (id.has_value() && *id >= 0 && static_cast<size_t>(*id) < data.texts.size()) ends.push_back(static_cast<Token>(*id));
+    if (id.has_value() && *id >= 0 && static_cast<size_t>(*id) < data.texts.size())
+      ends.push_back(static_cast<Token>(*id));
   };
   add_id(data.eos >= 0 ? std::optional<int64_t>(data.eos) : std::nullopt);
   add_id(source.eot);

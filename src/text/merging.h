@@ -21,7 +21,7 @@ struct Symbol {
 // Buffers of one encode call, kept from word to word.
 struct MergeSpace {
   struct Candidate {
-    uint64_t order;  // priority, then the index of the left symbol: ties go to the leftmost pair
+    uint64_t order;   // priority, then the index of the left symbol: ties go to the leftmost pair
     uint32_t length;  // of both symbols when the candidate was found; any change makes it stale
     Token token;
     bool operator<(const Candidate& other) const { return order > other.order; }  // best on top of the heap
@@ -63,7 +63,8 @@ void merge_many(MergeSpace& space, const Lookup& lookup) {
     const Symbol& b = symbols[static_cast<size_t>(right)];
     const Merge merge = lookup(a, b);
     if (merge.priority == UINT32_MAX) return false;
-    heap.push_back({static_cast<uint64_t>(merge.priority) << 32 | static_cast<uint32_t>(left), a.length + b.length, merge.token});
+    heap.push_back(
+        {static_cast<uint64_t>(merge.priority) << 32 | static_cast<uint32_t>(left), a.length + b.length, merge.token});
     return true;
   };
   const auto count = static_cast<int32_t>(symbols.size());

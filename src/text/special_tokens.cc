@@ -8,8 +8,9 @@ namespace gale::text {
 
 void SpecialTokens::create(std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  entries.erase(std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text == b.text; }),
-                entries.end());
+  entries.erase(
+      std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text == b.text; }),
+      entries.end());
   starts_.assign(65536, false);
   for (const Entry& e : entries) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(e.text[i]); };
@@ -112,7 +113,8 @@ std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special) co
       // What is taken is at least as long as this token, so it can't lie between the two ends.
       if ((s.lengths & bit) == 0 || s.pos + length > text.size() || taken[s.pos] || taken[s.pos + length - 1]) continue;
       const Node* node = &nodes_[0];
-      for (uint32_t i = 0; i < length && node != nullptr; ++i) node = step(*node, static_cast<uint8_t>(text[s.pos + i]));
+      for (uint32_t i = 0; i < length && node != nullptr; ++i)
+        node = step(*node, static_cast<uint8_t>(text[s.pos + i]));
       if (node == nullptr || node->token < 0 || !(special || node->always)) continue;
       std::fill_n(taken.begin() + static_cast<ptrdiff_t>(s.pos), length, true);
       cuts.push_back({s.pos, length, node->token});

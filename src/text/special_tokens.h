@@ -47,9 +47,9 @@ class SpecialTokens {
 
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
-  std::vector<uint32_t> lengths_;       // distinct lengths of texts, longest first
-  std::vector<bool> starts_;            // [65536]: first two bytes of a text (of one byte: any second byte)
-  bool starts_single_[256] = {};        // texts of one byte
+  std::vector<uint32_t> lengths_;  // distinct lengths of texts, longest first
+  std::vector<bool> starts_;       // [65536]: first two bytes of a text (of one byte: any second byte)
+  bool starts_single_[256] = {};   // texts of one byte
 };
 
 }  // namespace gale::text

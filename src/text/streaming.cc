@@ -59,7 +59,9 @@ std::string StreamingDetokenizer::push(Token token) {
   return take_characters(pending_, false);
 }
 
-std::string StreamingDetokenizer::finish() { return take_characters(pending_, true); }
+std::string StreamingDetokenizer::finish() {
+  return take_characters(pending_, true);
+}
 
 StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
   std::erase_if(stops_, [](const std::string& s) { return s.empty(); });

@@ -22,7 +22,9 @@ Result<Tokenizer> Tokenizer::create(const VocabularySource& source) {
   return Tokenizer(std::move(state));
 }
 
-size_t Tokenizer::size() const { return state_->data.texts.size(); }
+size_t Tokenizer::size() const {
+  return state_->data.texts.size();
+}
 
 std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions options, size_t* lost) const {
   const TokenizerData& data = state_->data;
@@ -55,9 +57,12 @@ std::string Tokenizer::piece(Token token, bool special) const {
   const std::string_view text = data.texts[at];
   switch (data.kinds[at]) {
     case TokenKind::control:
-    case TokenKind::unknown: return special || data.shown[at] ? std::string(text) : std::string();
-    case TokenKind::user_defined: return std::string(text);
-    default: break;
+    case TokenKind::unknown:
+      return special || data.shown[at] ? std::string(text) : std::string();
+    case TokenKind::user_defined:
+      return std::string(text);
+    default:
+      break;
   }
   if (data.byte_level) return std::string(data.keys[at]);
   if (data.kinds[at] == TokenKind::byte) {
@@ -93,17 +98,31 @@ TokenKind Tokenizer::kind(Token token) const {
   return known ? state_->data.kind(token) : TokenKind::unknown;
 }
 
-Token Tokenizer::bos() const { return state_->data.bos; }
-Token Tokenizer::eos() const { return state_->data.eos; }
-bool Tokenizer::adds_bos() const { return state_->data.adds_bos; }
-bool Tokenizer::adds_eos() const { return state_->data.adds_eos; }
-bool Tokenizer::adds_space_prefix() const { return state_->data.space_prefix; }
-const std::vector<Token>& Tokenizer::end_tokens() const { return state_->data.end_tokens; }
+Token Tokenizer::bos() const {
+  return state_->data.bos;
+}
+Token Tokenizer::eos() const {
+  return state_->data.eos;
+}
+bool Tokenizer::adds_bos() const {
+  return state_->data.adds_bos;
+}
+bool Tokenizer::adds_eos() const {
+  return state_->data.adds_eos;
+}
+bool Tokenizer::adds_space_prefix() const {
+  return state_->data.space_prefix;
+}
+const std::vector<Token>& Tokenizer::end_tokens() const {
+  return state_->data.end_tokens;
+}
 
 bool Tokenizer::ends_turn(Token token) const {
   return std::binary_search(end_tokens().begin(), end_tokens().end(), token);
 }
 
-Token Tokenizer::find(std::string_view text) const { return find_token(state_->data, text); }
+Token Tokenizer::find(std::string_view text) const {
+  return find_token(state_->data, text);
+}
 
 }  // namespace gale::text

@@ -23,17 +23,17 @@ struct EncodeOptions {
 // Immutable after creation; safe to share between threads.
 class Tokenizer {
  public:
-  // Errors: an unknown model or pre-tokenizer (named), inconsistent array lengths, a merge or token id that doesn't exist.
-  // A missing pre-tokenizer or "default" is used with a logged warning.
+  // Errors: an unknown model or pre-tokenizer (named), inconsistent array lengths, a merge or token id that doesn't
+  // exist. A missing pre-tokenizer or "default" is used with a logged warning.
   static Result<Tokenizer> create(const VocabularySource& source);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   size_t size() const;
-  // Any bytes are accepted. One rule for invalid UTF-8, documented in docs/tokenizers.md. Bytes that the vocabulary can't
-  // spell, and those that are no UTF-8 where the vocabulary needs it, are counted in `*lost` (never lost silently) and
-  // replaced as documented there.
+  // Any bytes are accepted. One rule for invalid UTF-8, documented in docs/tokenizers.md. Bytes that the vocabulary
+  // can't spell, and those that are no UTF-8 where the vocabulary needs it, are counted in `*lost` (never lost
+  // silently) and replaced as documented there.
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}, size_t* lost = nullptr) const;
 
   // Bytes of one token as they appear in text. Control tokens give "" unless `special`. Out-of-range ids give "".
@@ -48,7 +48,8 @@ class Tokenizer {
   bool adds_eos() const;
   // A space is put before the text when encoding (SentencePiece), and taken away by decode.
   bool adds_space_prefix() const;
-  // Tokens that end a turn: eos, eot, eom ids and the tokens whose text is known to end one (docs/tokenizers.md). Sorted.
+  // Tokens that end a turn: eos, eot, eom ids and the tokens whose text is known to end one (docs/tokenizers.md).
+  // Sorted.
   const std::vector<Token>& end_tokens() const;
   bool ends_turn(Token token) const;
   // Exact text of a token in the vocabulary, as a file writes it ("<|im_end|>"); -1: no such token.
@@ -81,8 +82,8 @@ class StreamingDetokenizer {
 class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> stops);
-  // Appends `text`; returns what may be shown now. After a match `stopped()` is true, the text before the match has been
-  // returned and everything from the match on is dropped.
+  // Appends `text`; returns what may be shown now. After a match `stopped()` is true, the text before the match has
+  // been returned and everything from the match on is dropped.
   std::string push(std::string_view text);
   std::string finish();
   bool stopped() const { return stopped_; }

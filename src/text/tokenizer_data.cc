@@ -54,12 +54,15 @@ uint32_t priority_of(float score) {
 Status read_arrays(const VocabularySource& source, TokenizerData& data) {
   const size_t count = source.tokens.size();
   if (count == 0) return fail(ErrorKind::invalid_input, "tokenizer.ggml.tokens: the vocabulary is empty");
-  if (count > INT32_MAX) return fail(ErrorKind::limit, "tokenizer.ggml.tokens: {} tokens, at most {} are possible", count, INT32_MAX);
+  if (count > INT32_MAX)
+    return fail(ErrorKind::limit, "tokenizer.ggml.tokens: {} tokens, at most {} are possible", count, INT32_MAX);
   if (!source.kinds.empty() && source.kinds.size() != count) {
-    return fail(ErrorKind::invalid_input, "tokenizer.ggml.token_type has {} entries for {} tokens", source.kinds.size(), count);
+    return fail(ErrorKind::invalid_input, "tokenizer.ggml.token_type has {} entries for {} tokens", source.kinds.size(),
+                count);
   }
   if (!source.scores.empty() && source.scores.size() != count) {
-    return fail(ErrorKind::invalid_input, "tokenizer.ggml.scores has {} entries for {} tokens", source.scores.size(), count);
+    return fail(ErrorKind::invalid_input, "tokenizer.ggml.scores has {} entries for {} tokens", source.scores.size(),
+                count);
   }
   data.texts.assign(source.tokens.begin(), source.tokens.end());
   data.kinds.assign(count, TokenKind::normal);
@@ -112,7 +115,8 @@ Status fill_merges(const VocabularySource& source, TokenizerData& data) {
     const std::string_view merge = source.merges[i];
     const size_t space = merge.find(' ', 1);
     if (merge.empty() || space == std::string_view::npos) {
-      return fail(ErrorKind::invalid_input, "tokenizer.ggml.merges[{}] is '{}': two tokens with a space between are needed", i, merge);
+      return fail(ErrorKind::invalid_input,
+                  "tokenizer.ggml.merges[{}] is '{}': two tokens with a space between are needed", i, merge);
     }
     joined.resize(merge.size());
     const ptrdiff_t left_size = bytes_of_characters(merge.substr(0, space), joined.data());
@@ -135,8 +139,11 @@ Status fill_merges(const VocabularySource& source, TokenizerData& data) {
       result = find_token(data, std::string(merge.substr(0, space)) + std::string(merge.substr(space + 1)));
     }
     if (left < 0 || right < 0 || result < 0) {
-      return fail(ErrorKind::invalid_input, "tokenizer.ggml.merges[{}] is '{}': its {} is not in the vocabulary", i, merge,
-                  left < 0 ? "left part" : right < 0 ? "right part" : "result");
+      return fail(ErrorKind::invalid_input, "tokenizer.ggml.merges[{}] is '{}': its {} is not in the vocabulary", i,
+                  merge,
+                  left < 0    ? "left part"
+                  : right < 0 ? "right part"
+                              : "result");
     }
     if (right_size < 0 || !data.spellable(left) || !data.spellable(right) || !data.spellable(result)) continue;
     data.merges.add(left, right, {static_cast<uint32_t>(i), result});
@@ -152,7 +159,8 @@ void fill_specials(TokenizerData& data) {
     if (!always && kind != TokenKind::control && kind != TokenKind::unknown) continue;
     if (data.texts[i].empty()) continue;
     if (data.texts[i].size() > longest_special) {
-      log(LogLevel::warning, "special token {} is {} bytes long; it is not looked for in text", i, data.texts[i].size());
+      log(LogLevel::warning, "special token {} is {} bytes long; it is not looked for in text", i,
+          data.texts[i].size());
       continue;
     }
     entries.push_back({data.texts[i], static_cast<Token>(i), always});
@@ -178,11 +186,13 @@ Status fill_byte_level(const VocabularySource& source, TokenizerData& data) {
   const std::string_view name = source.pre_tokenizer.empty() ? "default" : source.pre_tokenizer;
   const PreTokenizer* pre = find_pre_tokenizer(name);
   if (pre == nullptr) {
-    return fail(ErrorKind::unsupported, "tokenizer.ggml.pre: the pre-tokenizer '{}' is not known to this version", name);
+    return fail(ErrorKind::unsupported, "tokenizer.ggml.pre: the pre-tokenizer '{}' is not known to this version",
+                name);
   }
   if (name == "default") {
-    log(LogLevel::warning, "the file names no pre-tokenizer (tokenizer.ggml.pre is {}): text may be cut into other tokens "
-                           "than in training, and answers may be worse",
+    log(LogLevel::warning,
+        "the file names no pre-tokenizer (tokenizer.ggml.pre is {}): text may be cut into other tokens "
+        "than in training, and answers may be worse",
         source.pre_tokenizer.empty() ? "missing" : "'default'");
   }
   data.rule = pre->rule;

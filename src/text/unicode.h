@@ -11,11 +11,11 @@
 namespace gale::text {
 
 enum class CharClass : uint8_t {
-  other,  // control, format, private, unassigned, surrogates
-  space,  // the property White_Space
-  upper,  // Lu
-  lower,  // Ll
-  title,  // Lt
+  other,         // control, format, private, unassigned, surrogates
+  space,         // the property White_Space
+  upper,         // Lu
+  lower,         // Ll
+  title,         // Lt
   modifier,      // Lm
   other_letter,  // Lo
   mark,          // M
@@ -26,7 +26,9 @@ enum class CharClass : uint8_t {
 
 // Sets of classes are bit masks; 0 stands for "no character here".
 using CharMask = uint32_t;
-constexpr CharMask mask_of(CharClass c) { return 1u << static_cast<unsigned>(c); }
+constexpr CharMask mask_of(CharClass c) {
+  return 1u << static_cast<unsigned>(c);
+}
 constexpr CharMask mask_other = mask_of(CharClass::other);
 constexpr CharMask mask_space = mask_of(CharClass::space);
 constexpr CharMask mask_mark = mask_of(CharClass::mark);
@@ -60,7 +62,9 @@ class CharTable {
 };
 
 // Length of the character that this byte begins, by its high bits alone: 1 for ASCII, continuation bytes too.
-constexpr size_t utf8_length(uint8_t first) { return first < 0xC0 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4; }
+constexpr size_t utf8_length(uint8_t first) {
+  return first < 0xC0 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
 
 // Appends the shortest form. `point` <= 0x10FFFF; surrogates are written like any other.
 void append_utf8(std::string& out, uint32_t point);

@@ -15,7 +15,9 @@ struct Char {
   size_t length = 0;
 };
 
-constexpr bool is_newline(const Char& c) { return c.point == '\r' || c.point == '\n'; }
+constexpr bool is_newline(const Char& c) {
+  return c.point == '\r' || c.point == '\n';
+}
 
 // The characters of one piece of text. `Border` says which characters belong to no piece (an earlier pass of the
 // rule cut them out); to the scanner they look like the end of the text.
@@ -54,8 +56,8 @@ struct Piece {
 constexpr auto no_border = [](const Char&) { return false; };
 constexpr auto digit_border = [](const Char& c) { return (c.mask & mask_number) != 0; };
 constexpr auto punctuation_border = [](const Char& c) {
-  return (c.mask & mask_punctuation) != 0 || (c.point < 0x80 && std::string_view("$+<=>^~|").find(static_cast<char>(c.point)) !=
-                                                                    std::string_view::npos);
+  return (c.mask & mask_punctuation) != 0 ||
+         (c.point < 0x80 && std::string_view("$+<=>^~|").find(static_cast<char>(c.point)) != std::string_view::npos);
 };
 constexpr auto is_cjk = [](const Char& c) {
   return (c.point >= 0x4E00 && c.point <= 0x9FA5) || (c.point >= 0x3040 && c.point <= 0x30FF);
@@ -119,8 +121,8 @@ size_t gpt2_word(const P& piece, size_t pos) {
 }
 
 struct Llama3Options {
-  size_t digits;       // \p{N}{1,digits}
-  CharMask letters;    // \p{L} or [\p{L}\p{M}]
+  size_t digits;     // \p{N}{1,digits}
+  CharMask letters;  // \p{L} or [\p{L}\p{M}]
 };
 
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?LETTERS+|\p{N}{1,digits}| ?[^\s LETTERS \p{N}]+[\r\n]*|SPACES
@@ -155,7 +157,8 @@ size_t cased_run(const P& piece, size_t pos, bool second_form) {
   return after_caseless;
 }
 
-// [^\r\n\p{L}\p{N}]?UPPER*LOWER+(?i:S7)?|[^\r\n\p{L}\p{N}]?UPPER+LOWER*(?i:S7)?|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|SPACES
+// [^\r\n\p{L}\p{N}]?UPPER*LOWER+(?i:S7)?|[^\r\n\p{L}\p{N}]?UPPER+LOWER*(?i:S7)?|\p{N}{1,digits}|
+// ?[^\s\p{L}\p{N}]+[\r\n/]*|SPACES
 template <class P>
 size_t gpt4o_word(const P& piece, size_t pos, size_t digits, bool contractions) {
   const Char first = piece.at(pos);
@@ -231,7 +234,8 @@ size_t fallback_word(std::string_view text, const CharTable* table, size_t pos) 
   if (c.point == ' ' && (piece.at(pos + 1).mask & mask_number) != 0) return pos + 1;
   if ((c.mask & mask_number) == 0) return gpt2_word(piece, pos);
   const auto three_digits = [&](size_t at) {
-    return text.size() - at >= 3 && std::all_of(text.begin() + at, text.begin() + at + 3, [](char d) { return d >= '0' && d <= '9'; });
+    return text.size() - at >= 3 &&
+           std::all_of(text.begin() + at, text.begin() + at + 3, [](char d) { return d >= '0' && d <= '9'; });
   };
   if (three_digits(pos)) return pos + 3;
   size_t end = pos;
@@ -240,33 +244,78 @@ size_t fallback_word(std::string_view text, const CharTable* table, size_t pos) 
   return end;
 }
 
-constexpr PreTokenizer gpt2_names(std::string_view name) { return {name, WordRule::gpt2}; }
-constexpr PreTokenizer digit_names(std::string_view name) { return {name, WordRule::digits_gpt2}; }
-constexpr PreTokenizer whole_llama3(std::string_view name) { return {name, WordRule::llama3, true, true}; }
+constexpr PreTokenizer gpt2_names(std::string_view name) {
+  return {name, WordRule::gpt2};
+}
+constexpr PreTokenizer digit_names(std::string_view name) {
+  return {name, WordRule::digits_gpt2};
+}
+constexpr PreTokenizer whole_llama3(std::string_view name) {
+  return {name, WordRule::llama3, true, true};
+}
 
 // Names that files write in tokenizer.ggml.pre, by family.
 constexpr PreTokenizer pre_tokenizers[] = {
     {"default", WordRule::fallback},
-    gpt2_names("gpt-2"), gpt2_names("phi-2"), gpt2_names("mpt"), gpt2_names("olmo"), gpt2_names("jais"),
-    gpt2_names("trillion"), gpt2_names("jina-es"), gpt2_names("jina-de"), gpt2_names("jina-v2-es"),
-    gpt2_names("jina-v2-de"), gpt2_names("jina-v1-en"), gpt2_names("jina-v2-code"), gpt2_names("roberta-bpe"),
-    gpt2_names("gigachat"), gpt2_names("a.x-4.0"), gpt2_names("mellum"), gpt2_names("modern-bert"),
-    gpt2_names("exaone4"), gpt2_names("granite-docling"),
-    digit_names("smollm"), digit_names("starcoder"), digit_names("refact"), digit_names("command-r"),
-    digit_names("codeshell"), digit_names("exaone"), digit_names("minerva-7b"), digit_names("mellum2"),
-    whole_llama3("llama-bpe"), whole_llama3("llama3"), whole_llama3("llama-v3"), whole_llama3("falcon3"),
-    whole_llama3("falcon-h1"), whole_llama3("pixtral"), whole_llama3("midm-2.0"), whole_llama3("lfm2"),
+    gpt2_names("gpt-2"),
+    gpt2_names("phi-2"),
+    gpt2_names("mpt"),
+    gpt2_names("olmo"),
+    gpt2_names("jais"),
+    gpt2_names("trillion"),
+    gpt2_names("jina-es"),
+    gpt2_names("jina-de"),
+    gpt2_names("jina-v2-es"),
+    gpt2_names("jina-v2-de"),
+    gpt2_names("jina-v1-en"),
+    gpt2_names("jina-v2-code"),
+    gpt2_names("roberta-bpe"),
+    gpt2_names("gigachat"),
+    gpt2_names("a.x-4.0"),
+    gpt2_names("mellum"),
+    gpt2_names("modern-bert"),
+    gpt2_names("exaone4"),
+    gpt2_names("granite-docling"),
+    digit_names("smollm"),
+    digit_names("starcoder"),
+    digit_names("refact"),
+    digit_names("command-r"),
+    digit_names("codeshell"),
+    digit_names("exaone"),
+    digit_names("minerva-7b"),
+    digit_names("mellum2"),
+    whole_llama3("llama-bpe"),
+    whole_llama3("llama3"),
+    whole_llama3("llama-v3"),
+    whole_llama3("falcon3"),
+    whole_llama3("falcon-h1"),
+    whole_llama3("pixtral"),
+    whole_llama3("midm-2.0"),
+    whole_llama3("lfm2"),
     whole_llama3("jina-v5-nano"),
-    {"dbrx", WordRule::llama3}, {"smaug-bpe", WordRule::llama3},
-    {"glm4", WordRule::llama3, false, false, false}, {"chatglm-bpe", WordRule::llama3, false, false, false},
-    {"qwen2", WordRule::qwen2}, {"deepseek-r1-qwen", WordRule::qwen2}, {"stablelm2", WordRule::qwen2},
-    {"hunyuan", WordRule::qwen2}, {"solar-open", WordRule::qwen2}, {"megrez", WordRule::qwen2},
-    {"kormo", WordRule::qwen2}, {"f2llmv2", WordRule::qwen2}, {"grok-2", WordRule::qwen2},
+    {"dbrx", WordRule::llama3},
+    {"smaug-bpe", WordRule::llama3},
+    {"glm4", WordRule::llama3, false, false, false},
+    {"chatglm-bpe", WordRule::llama3, false, false, false},
+    {"qwen2", WordRule::qwen2},
+    {"deepseek-r1-qwen", WordRule::qwen2},
+    {"stablelm2", WordRule::qwen2},
+    {"hunyuan", WordRule::qwen2},
+    {"solar-open", WordRule::qwen2},
+    {"megrez", WordRule::qwen2},
+    {"kormo", WordRule::qwen2},
+    {"f2llmv2", WordRule::qwen2},
+    {"grok-2", WordRule::qwen2},
     {"qwen35", WordRule::qwen35},
-    {"gpt-4o", WordRule::gpt4o}, {"llama4", WordRule::gpt4o}, {"minimax-m2", WordRule::gpt4o},
-    {"kanana2", WordRule::gpt4o}, {"talkie", WordRule::gpt4o},
+    {"gpt-4o", WordRule::gpt4o},
+    {"llama4", WordRule::gpt4o},
+    {"minimax-m2", WordRule::gpt4o},
+    {"kanana2", WordRule::gpt4o},
+    {"talkie", WordRule::gpt4o},
     {"tekken", WordRule::tekken, true, true},
-    {"deepseek-v3", WordRule::deepseek3}, {"hunyuan-dense", WordRule::deepseek3}, {"joyai-llm", WordRule::deepseek3},
+    {"deepseek-v3", WordRule::deepseek3},
+    {"hunyuan-dense", WordRule::deepseek3},
+    {"joyai-llm", WordRule::deepseek3},
     {"hy_v4", WordRule::deepseek3},
 };
 
@@ -281,19 +330,27 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name) {
 size_t WordScanner::next(size_t begin) const {
   const Piece<decltype(no_border)> piece{text_, table_, no_border};
   switch (rule_) {
-    case WordRule::gpt2: return gpt2_word(piece, begin);
+    case WordRule::gpt2:
+      return gpt2_word(piece, begin);
     case WordRule::digits_gpt2: {
       const Piece<decltype(digit_border)> between{text_, table_, digit_border};
       const Char c = piece.raw(begin);
       return digit_border(c) ? begin + c.length : gpt2_word(between, begin);
     }
-    case WordRule::llama3: return llama3_word(piece, begin, {3, mask_letter});
-    case WordRule::qwen2: return llama3_word(piece, begin, {1, mask_letter});
-    case WordRule::qwen35: return llama3_word(piece, begin, {1, mask_letter | mask_mark});
-    case WordRule::gpt4o: return gpt4o_word(piece, begin, 3, true);
-    case WordRule::tekken: return gpt4o_word(piece, begin, 1, false);
-    case WordRule::deepseek3: return deepseek_word(text_, table_, begin);
-    case WordRule::fallback: return fallback_word(text_, table_, begin);
+    case WordRule::llama3:
+      return llama3_word(piece, begin, {3, mask_letter});
+    case WordRule::qwen2:
+      return llama3_word(piece, begin, {1, mask_letter});
+    case WordRule::qwen35:
+      return llama3_word(piece, begin, {1, mask_letter | mask_mark});
+    case WordRule::gpt4o:
+      return gpt4o_word(piece, begin, 3, true);
+    case WordRule::tekken:
+      return gpt4o_word(piece, begin, 1, false);
+    case WordRule::deepseek3:
+      return deepseek_word(text_, table_, begin);
+    case WordRule::fallback:
+      return fallback_word(text_, table_, begin);
   }
   return text_.size();
 }

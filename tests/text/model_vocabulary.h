@@ -68,7 +68,8 @@ inline Result<std::unique_ptr<ModelVocabulary>> read_vocabulary(const std::strin
 // Where a model file for tests lies: the folder in GALE_MODELS, or models/ of the repository. Empty: it is not there.
 inline std::string find_model(const std::string& name) {
   const char* folder = std::getenv("GALE_MODELS");
-  for (const std::string& f : {folder != nullptr ? std::string(folder) : std::string(), std::string(GALE_TEST_DIR "/../models")}) {
+  for (const std::string& f :
+       {folder != nullptr ? std::string(folder) : std::string(), std::string(GALE_TEST_DIR "/../models")}) {
     if (!f.empty() && std::filesystem::exists(f + "/" + name)) return f + "/" + name;
   }
   return {};

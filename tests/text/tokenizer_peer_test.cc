@@ -60,7 +60,8 @@ TEST(TokenizerPeer, GivesTheSameTokens) {
   const auto without_replacement = [&](std::vector<Token> tokens) {
     for (size_t i = 0; i + replacement.size() <= tokens.size();) {
       if (std::equal(replacement.begin(), replacement.end(), tokens.begin() + static_cast<ptrdiff_t>(i))) {
-        tokens.erase(tokens.begin() + static_cast<ptrdiff_t>(i), tokens.begin() + static_cast<ptrdiff_t>(i + replacement.size()));
+        tokens.erase(tokens.begin() + static_cast<ptrdiff_t>(i),
+                     tokens.begin() + static_cast<ptrdiff_t>(i + replacement.size()));
       } else {
         ++i;
       }
@@ -80,14 +81,17 @@ TEST(TokenizerPeer, GivesTheSameTokens) {
     ++count;
     bytes += text.size();
     lossy += lost > 0;
-    const bool same = lost > 0 ? without_replacement(got) == without_replacement(expected) : got == expected;
+    const bool same =
+        lost > 0 && !replacement.empty() ? without_replacement(got) == without_replacement(expected) : got == expected;
     if (!same && ++wrong <= 30) {
-      const auto at = static_cast<size_t>(std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
+      const auto at = static_cast<size_t>(
+          std::mismatch(got.begin(), got.end(), expected.begin(), expected.end()).first - got.begin());
       std::string message = "flags " + std::to_string(flags) + " token " + std::to_string(at) + ": text ";
       const std::string before = tokenizer->decode(std::span(got).first(at), true);
       for (const char c : text.substr(std::min(text.size(), before.size()), 60)) {
         char hex[8];
-        std::snprintf(hex, sizeof(hex), c >= 0x20 && c < 0x7F ? "%c" : "\\x%02x", static_cast<unsigned>(static_cast<uint8_t>(c)));
+        std::snprintf(hex, sizeof(hex), c >= 0x20 && c < 0x7F ? "%c" : "\\x%02x",
+                      static_cast<unsigned>(static_cast<uint8_t>(c)));
         message += hex;
       }
       message += "\n  got     ";
@@ -96,12 +100,15 @@ TEST(TokenizerPeer, GivesTheSameTokens) {
       for (size_t i = at; i < std::min(expected.size(), at + 8); ++i) message += " " + std::to_string(expected[i]);
       ADD_FAILURE() << message;
     }
-    if (lost == 0 && (flags & 2) == 0 && tokenizer->decode(got, true) != text && text.find("\xE2\x96\x81") == std::string::npos) {
-      ++bad_round_trips;
+    if (lost == 0 && (flags & 2) == 0 && tokenizer->decode(got, true) != text) {
+      if (++bad_round_trips <= 5)
+        ADD_FAILURE() << "flags " << flags << ": '" << text << "' decodes to '" << tokenizer->decode(got, true) << "'";
     }
   }
-  std::printf("%zu cases, %zu bytes (%zu cases with lost bytes): %zu differ, %zu don't decode to their text; %.1f MB/s\n", count,
-              bytes, lossy, wrong, bad_round_trips, static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(time, 1)));
+  std::printf(
+      "%zu cases, %zu bytes (%zu cases with lost bytes): %zu differ, %zu don't decode to their text; %.1f MB/s\n",
+      count, bytes, lossy, wrong, bad_round_trips,
+      static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(time, 1)));
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(bad_round_trips, 0u);
 }
