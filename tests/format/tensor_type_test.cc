@@ -266,7 +266,11 @@ TEST(Decode, WrongSizesAreErrors) {
     }
     const auto two_blocks = std::span(bytes).first(2 * info->bytes_per_block);
     for (size_t values = info->values_per_block + 1; values < out.size(); ++values) {
-      EXPECT_FALSE(decode(type, two_blocks, std::span(out).first(values)).ok()) << info->name << " " << values;
+      const Status status = decode(type, two_blocks, std::span(out).first(values));
+      ASSERT_FALSE(status.ok()) << info->name << " " << values;
+      EXPECT_NE(status.error().message.find(fmt::format("blocks hold {} values", info->values_per_block)),
+                std::string::npos)
+          << status.error().message;
     }
     EXPECT_TRUE(decode(type, {}, {}).ok());
   }
