@@ -8,6 +8,7 @@ test program compare. --pre NAME: first writes a copy of the vocabulary that nam
 """
 import argparse
 import ctypes
+import json
 import os
 import random
 import struct
@@ -161,6 +162,17 @@ def with_pre(path, name, out):
         f.write(struct.pack('<4sIQQ', b'GGUF', version, 0, keys) + b''.join(body) + bytes(64))
 
 
+def write_golden(peer, path):
+    cases = []
+    for text in PROSE + CODE + EMOJI + SPECIAL:
+        if '▁' in text or '</s>' in text:  # no round trip; known difference
+            continue
+        for special in ([False, True] if text in SPECIAL else [False]):
+            cases.append(dict(text=text, special=special, ids=peer.tokens(text.encode(), special, False)))
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write('[\n' + ',\n'.join(json.dumps(c, ensure_ascii=False) for c in cases) + '\n]\n')
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('model')
@@ -169,6 +181,7 @@ def main():
     p.add_argument('--random', type=int, default=10000)
     p.add_argument('--size', type=int, default=1 << 20)
     p.add_argument('--seed', type=int, default=1)
+    p.add_argument('--golden', help='only write the tokens of the fixed texts to this JSON file (for tests/text/golden)')
     p.add_argument('--longest', type=int, default=1 << 20, help='leave longer texts out: some rules of llama.cpp overflow its stack')
     a = p.parse_args()
     r = random.Random(a.seed)
@@ -179,6 +192,9 @@ def main():
             with_pre(a.model, a.pre, model)
         peer = Peer(model)
         print('end tokens of llama.cpp:', peer.end_tokens())
+        if a.golden:
+            write_golden(peer, a.golden)
+            return
         chunk = min(1 << 15, a.longest // 2)
         texts = [mixed_text(r, chunk) for _ in range(a.size // chunk)]
         texts += [t.encode() for t in PROSE + CODE + EMOJI + SPECIAL] + BROKEN
