@@ -16,7 +16,7 @@ struct NoHead {
 
 struct Q4_0 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr int kBlocks = 1, kTogether = 8, kRegisterColumns = 6;
   static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 18;
   struct Block {
@@ -26,9 +26,9 @@ struct Q4_0 {
     [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
       dots_four_bits<N>(p + 2 * kHeight, x, dots);
     }
-    static int32_t offset(const int32_t half_sum[2]) { return 8 * whole_sum(half_sum); }
+    static int32_t offset(const int32_t half_sum[2]) { return -8 * whole_sum(half_sum); }
     [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
-      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      dot = _mm256_add_epi32(dot, _mm256_set1_epi32(offset));
       return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };
@@ -36,7 +36,7 @@ struct Q4_0 {
 
 struct Q4_1 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr int kBlocks = 1, kTogether = 8, kRegisterColumns = 6;
   static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 20;
   struct Block {
@@ -56,7 +56,7 @@ struct Q4_1 {
 
 struct Q5_0 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1, kTogether = 8;
+  static constexpr int kBlocks = 1, kTogether = 8, kRegisterColumns = 6;
   static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 22;
   struct Block {
@@ -66,9 +66,9 @@ struct Q5_0 {
     [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
       dots_five_bits<N>(p + 2 * kHeight, p + 6 * kHeight, x, dots);
     }
-    static int32_t offset(const int32_t half_sum[2]) { return 16 * whole_sum(half_sum); }
+    static int32_t offset(const int32_t half_sum[2]) { return -16 * whole_sum(half_sum); }
     [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
-      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      dot = _mm256_add_epi32(dot, _mm256_set1_epi32(offset));
       return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };
@@ -77,7 +77,7 @@ struct Q5_0 {
 // Bytes 0 .. 255 are split into two nibbles, so that 16-bit sums hold all 8 products of each.
 struct Q8_0 {
   using Head = NoHead;
-  static constexpr int kBlocks = 1, kTogether = 4;
+  static constexpr int kBlocks = 1, kTogether = 4, kRegisterColumns = 2;
   static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 34;
   struct Block {
@@ -102,9 +102,9 @@ struct Q8_0 {
         dots[c] = _mm256_add_epi32(_mm256_madd_epi16(low[c], _mm256_set1_epi16(1)),
                                    _mm256_madd_epi16(high[c], _mm256_set1_epi16(16)));
     }
-    static int32_t offset(const int32_t half_sum[2]) { return 128 * whole_sum(half_sum); }
+    static int32_t offset(const int32_t half_sum[2]) { return -128 * whole_sum(half_sum); }
     [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float, int32_t offset) const {
-      dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset));
+      dot = _mm256_add_epi32(dot, _mm256_set1_epi32(offset));
       return _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
     }
   };

@@ -21,9 +21,8 @@ MatrixKernel avx2_k_kernel(format::TensorType type, int columns);
 // Internal linkage, so that no other translation unit can end up calling code compiled for AVX2.
 namespace {
 
-constexpr size_t kHeight = 8;        // rows of a tile: one per 32-bit lane
-constexpr size_t kBlock = 32;        // values
-constexpr int kRegisterColumns = 4;  // accumulators of more columns live in memory: the registers belong to the sums
+constexpr size_t kHeight = 8;  // rows of a tile: one per 32-bit lane
+constexpr size_t kBlock = 32;  // values
 
 template <int C>
 struct PanelBlock {
@@ -116,14 +115,13 @@ template <int N>
   for (int c = 0; c < N; ++c) dots[c] = _mm256_madd_epi16(dots[c], _mm256_set1_epi16(1));
 }
 
-// Weights up to 31: 16-bit sums hold 4 products, 4 x 31 x 127 x 2 = 31,496. The first half of the dots waits in memory.
+// Weights up to 31: 16-bit sums hold 4 products, 4 x 31 x 127 x 2 = 31,496. The sums of the first half wait in memory.
 template <int N>
 [[gnu::always_inline]] inline void dots_five_bits(const std::byte* fifth_bits, const std::byte* nibbles,
                                                   const Values* x, __m256i* dots) {
-  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i ones = _mm256_set1_epi16(1), fifth = load(fifth_bits);
   __m256i sums[N];
   unrolled<4>([&](auto g) __attribute__((always_inline)) {
-    const __m256i fifth = load(fifth_bits);
     Group weights = nibble_group(nibbles, g);
     weights.first = _mm256_or_si256(weights.first, fifth_bit<2 * g>(fifth));
     weights.second = _mm256_or_si256(weights.second, fifth_bit<2 * g + 1>(fifth));
@@ -132,15 +130,17 @@ template <int N>
       sums[c] = g % 2 ? _mm256_add_epi16(sums[c], product) : product;
       pin(sums[c]);
       if constexpr (g == 1) {
-        dots[c] = _mm256_madd_epi16(sums[c], ones);
+        dots[c] = sums[c];
         if constexpr (N > 4) keep_in_memory(dots[c]);
       }
     });
   });
-  for (int c = 0; c < N; ++c) dots[c] = _mm256_add_epi32(dots[c], _mm256_madd_epi16(sums[c], ones));
+  for (int c = 0; c < N; ++c)
+    dots[c] = _mm256_add_epi32(_mm256_madd_epi16(dots[c], ones), _mm256_madd_epi16(sums[c], ones));
 }
 
-// S0 + S1: what types with an offset subtract, times the offset.
+// S0 + S1: what types with an offset subtract, times the offset. They add its negative: clang turns the subtraction of
+// a broadcast into a slower negation before it.
 inline int32_t whole_sum(const int32_t half_sum[2]) {
   return half_sum[0] + half_sum[1];
 }
@@ -184,7 +184,7 @@ struct QuantisedKernel {
     unrolled<N>([&](auto i) __attribute__((always_inline)) {
       constexpr int c = kFirst + i;
       acc[c] = block.add(acc[c], dots[i], x.scale[c], x.sum[c], offsets[c]);
-      if constexpr (C > kRegisterColumns) keep_in_memory(acc[c]);
+      if constexpr (C > Type::kRegisterColumns) keep_in_memory(acc[c]);
     });
     if constexpr (kFirst + N < C) add<kFirst + N>(block, x, offsets, acc);
   }

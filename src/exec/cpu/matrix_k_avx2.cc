@@ -30,7 +30,7 @@ struct SixBitHead {
 
 struct Q4_K {
   using Head = SixBitHead;
-  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr int kBlocks = 8, kTogether = 8, kRegisterColumns = 6;
   static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 16;
   struct Block {
@@ -52,7 +52,7 @@ struct Q4_K {
 
 struct Q5_K {
   using Head = SixBitHead;
-  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr int kBlocks = 8, kTogether = 8, kRegisterColumns = 6;
   static constexpr bool kOffset = false;
   static constexpr size_t kHeadBytes = kHeight * 16, kBlockBytes = kHeight * 20;
   struct Block : Q4_K::Block {
@@ -69,7 +69,7 @@ struct Q6_K {
     __m256 d;
     explicit Head(const std::byte* p) : d(load_halves(p)) {}
   };
-  static constexpr int kBlocks = 8, kTogether = 8;
+  static constexpr int kBlocks = 8, kTogether = 8, kRegisterColumns = 4;
   static constexpr bool kOffset = true;
   static constexpr size_t kHeadBytes = kHeight * 2, kBlockBytes = kHeight * 26;
   struct Block {
