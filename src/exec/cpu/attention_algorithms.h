@@ -19,13 +19,23 @@ constexpr uint32_t kQ8Block = 32;   // elements that share a scale
 constexpr size_t kQ8KeyBytes = 2 * kTile + kQ8Block * kTile;
 constexpr size_t kQ8ValueBytes = 2 + kQ8Block;
 
+// f(0) ... f(N - 1), written out, so that arrays indexed inside live in registers with every compiler.
+#define GALE_INLINE __attribute__((always_inline))
+template <uint32_t N, uint32_t first = 0, class F>
+[[gnu::always_inline]] inline void repeat(const F& f) {
+  if constexpr (first < N) {
+    f(first);
+    repeat<N, first + 1>(f);
+  }
+}
+
 // How many vectors per row one pass of `rows` rows accumulates: all of them, one loaded vector per column and one
 // broadcast have to fit the registers.
 template <class Lanes, uint32_t rows>
 constexpr uint32_t vectors_per_row() {
   constexpr int registers = Lanes::kRegisters;
   if (static_cast<int>(rows * 4 + 5) <= registers) return 4;
-  if (static_cast<int>(rows * 2 + 2) <= registers) return 2;
+  if (static_cast<int>(rows * 2 + 3) <= registers) return 2;
   return 1;
 }
 
@@ -45,33 +55,32 @@ struct PlainCache {
   static void dot(const std::byte* tiles, uint32_t head_size, const float* const* q, Lanes (&score)[R][T]) {
     const Element* key = reinterpret_cast<const Element*>(tiles);
     const size_t stride = size_t{head_size} * kTile;
+    // Local, so that the compiler keeps it in registers.
+    Lanes sum[R][T];
     const float* query[R];
-    for (uint32_t r = 0; r < R; ++r) query[r] = q[r];
+    repeat<R>([&](uint32_t r) GALE_INLINE {
+      query[r] = q[r];
+      repeat<T>([&](uint32_t t) GALE_INLINE { sum[r][t] = Lanes::broadcast(0.0f); });
+    });
     for (uint32_t d = 0; d < head_size; ++d, key += kTile) {
       Lanes k[T];
-#pragma GCC unroll 4
-      for (uint32_t t = 0; t < T; ++t) k[t] = load(key + t * stride);
-#pragma GCC unroll 6
-      for (uint32_t r = 0; r < R; ++r) {
+      repeat<T>([&](uint32_t t) GALE_INLINE { k[t] = load(key + t * stride); });
+      repeat<R>([&](uint32_t r) GALE_INLINE {
         const Lanes x = Lanes::broadcast(query[r][d]);
-#pragma GCC unroll 4
-        for (uint32_t t = 0; t < T; ++t) score[r][t] = Lanes::fma(x, k[t], score[r][t]);
-      }
+        repeat<T>([&](uint32_t t) GALE_INLINE { sum[r][t] = Lanes::fma(x, k[t], sum[r][t]); });
+      });
     }
+    repeat<R>([&](uint32_t r) GALE_INLINE { repeat<T>([&](uint32_t t) GALE_INLINE { score[r][t] = sum[r][t]; }); });
   }
 
   // Elements i .. i + 15 of the values of one position.
-  static Lanes value(const std::byte* row, uint32_t i) {
-    return load(reinterpret_cast<const Element*>(row) + i);
-  }
+  static Lanes value(const std::byte* row, uint32_t i) { return load(reinterpret_cast<const Element*>(row) + i); }
   static Lanes value_partial(const std::byte* row, uint32_t i, uint32_t n) {
     return load_partial(reinterpret_cast<const Element*>(row) + i, n);
   }
 
   // To the nearest element that is finite; NaN stays NaN (the order of the operands sees to it).
-  static void convert(Lanes x, float* out) {
-    x.store(out);
-  }
+  static void convert(Lanes x, float* out) { x.store(out); }
   static void convert(Lanes x, uint16_t* out) {
     const Lanes largest = Lanes::broadcast(65504.0f);
     Lanes::min(largest, Lanes::max(Lanes::broadcast(-65504.0f), x)).store_half(out);
@@ -108,27 +117,28 @@ struct Q8Cache {
   template <uint32_t R, uint32_t T>
   static void dot(const std::byte* tiles, uint32_t head_size, const float* const* q, Lanes (&score)[R][T]) {
     const size_t stride = tile_bytes(head_size);
+    const float* query[R];
+    repeat<R>([&](uint32_t r) GALE_INLINE {
+      query[r] = q[r];
+      repeat<T>([&](uint32_t t) GALE_INLINE { score[r][t] = Lanes::broadcast(0.0f); });
+    });
     for (uint32_t first = 0; first < head_size; first += kQ8Block, tiles += kQ8KeyBytes) {
       const int8_t* key = reinterpret_cast<const int8_t*>(tiles) + 2 * kTile;
       Lanes sum[R][T];
-      for (uint32_t r = 0; r < R; ++r) {
-        for (uint32_t t = 0; t < T; ++t) sum[r][t] = Lanes::broadcast(0.0f);
-      }
+      repeat<R>([&](uint32_t r)
+                    GALE_INLINE { repeat<T>([&](uint32_t t) GALE_INLINE { sum[r][t] = Lanes::broadcast(0.0f); }); });
       for (uint32_t d = first; d < first + kQ8Block; ++d, key += kTile) {
         Lanes k[T];
-#pragma GCC unroll 4
-        for (uint32_t t = 0; t < T; ++t) k[t] = Lanes::load_int8(key + t * stride);
-#pragma GCC unroll 6
-        for (uint32_t r = 0; r < R; ++r) {
-          const Lanes x = Lanes::broadcast(q[r][d]);
-#pragma GCC unroll 4
-          for (uint32_t t = 0; t < T; ++t) sum[r][t] = Lanes::fma(x, k[t], sum[r][t]);
-        }
+        repeat<T>([&](uint32_t t) GALE_INLINE { k[t] = Lanes::load_int8(key + t * stride); });
+        repeat<R>([&](uint32_t r) GALE_INLINE {
+          const Lanes x = Lanes::broadcast(query[r][d]);
+          repeat<T>([&](uint32_t t) GALE_INLINE { sum[r][t] = Lanes::fma(x, k[t], sum[r][t]); });
+        });
       }
-      for (uint32_t t = 0; t < T; ++t) {
+      repeat<T>([&](uint32_t t) GALE_INLINE {
         const Lanes scale = Lanes::load_half(reinterpret_cast<const uint16_t*>(tiles + t * stride));
-        for (uint32_t r = 0; r < R; ++r) score[r][t] = Lanes::fma(scale, sum[r][t], score[r][t]);
-      }
+        repeat<R>([&](uint32_t r) GALE_INLINE { score[r][t] = Lanes::fma(scale, sum[r][t], score[r][t]); });
+      });
     }
   }
 
@@ -140,9 +150,7 @@ struct Q8Cache {
     return Lanes::broadcast_half(scale) * Lanes::load_int8(values + i % kQ8Block);
   }
   // Never needed: value sizes are multiples of 32.
-  static Lanes value_partial(const std::byte* row, uint32_t i, uint32_t) {
-    return value(row, i);
-  }
+  static Lanes value_partial(const std::byte* row, uint32_t i, uint32_t) { return value(row, i); }
 
   // Quantises 32 values; returns the bits of the scale.
   static uint16_t quantise(const float* x, int8_t* out) {
@@ -181,6 +189,53 @@ struct Q8Cache {
   }
 };
 
+// Adds weight * value of `count` positions to N rows, 16 T elements from i on; with `partly`, n (fewer than 16).
+template <class Lanes, class Cache, uint32_t N, uint32_t T, bool partly>
+[[gnu::always_inline]] inline void add_values(const std::byte* row, size_t row_bytes, uint32_t count,
+                                              const float* const* weights, float* const* outs, uint32_t i, uint32_t n) {
+  Lanes sum[N][T];
+  const float* weight[N];
+  repeat<N>([&](uint32_t r) GALE_INLINE {
+    weight[r] = weights[r];
+    repeat<T>([&](uint32_t t) GALE_INLINE {
+      const float* out = outs[r] + i + t * kTile;
+      sum[r][t] = partly ? Lanes::load_partial(out, n) : Lanes::load(out);
+    });
+  });
+  for (uint32_t p = 0; p < count; ++p, row += row_bytes) {
+    Lanes v[T];
+    repeat<T>([&](uint32_t t)
+                  GALE_INLINE { v[t] = partly ? Cache::value_partial(row, i, n) : Cache::value(row, i + t * kTile); });
+    repeat<N>([&](uint32_t r) GALE_INLINE {
+      const Lanes w = Lanes::broadcast(weight[r][p]);
+      repeat<T>([&](uint32_t t) GALE_INLINE { sum[r][t] = Lanes::fma(w, v[t], sum[r][t]); });
+    });
+  }
+  repeat<N>([&](uint32_t r) GALE_INLINE {
+    repeat<T>([&](uint32_t t) GALE_INLINE {
+      float* out = outs[r] + i + t * kTile;
+      partly ? sum[r][t].store_partial(out, n) : sum[r][t].store(out);
+    });
+  });
+}
+
+// The same for all `size` elements. Not inline: used from every size of group.
+template <class Lanes, class Cache, uint32_t N>
+[[gnu::noinline]] void add_positions(const std::byte* row, size_t row_bytes, uint32_t count,
+                                     const float* const* weights, float* const* outs, uint32_t size) {
+  constexpr uint32_t T = vectors_per_row<Lanes, N>();
+  uint32_t i = 0;
+  for (; i + T * kTile <= size; i += T * kTile) {
+    add_values<Lanes, Cache, N, T, false>(row, row_bytes, count, weights, outs, i, 0);
+  }
+  if constexpr (T > 1) {
+    for (; i + kTile <= size; i += kTile) {
+      add_values<Lanes, Cache, N, 1, false>(row, row_bytes, count, weights, outs, i, 0);
+    }
+  }
+  if (i < size) add_values<Lanes, Cache, N, 1, true>(row, row_bytes, count, weights, outs, i, size - i);
+}
+
 // [begin, end) inside a chunk.
 struct Span {
   uint32_t begin, end;
@@ -192,7 +247,32 @@ inline uint32_t greater(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-// R rows of one chunk. Weights of row r stand in scratch [R][256].
+// Turns the scores of a row [256] into weights, exactly 0 outside `span` in the tiles that it touches.
+template <class Lanes>
+[[gnu::noinline]] void softmax(float* row, Span span, float* partial) {
+  const uint32_t begin = span.begin, end = span.end, first = begin / kTile * kTile;
+  const Lanes nothing = Lanes::broadcast(-__builtin_inff());
+  const auto only_inside = [&](uint32_t p, Lanes x, Lanes outside) {
+    if (p >= begin && end - p >= kTile) return x;
+    return Lanes::select(Lanes::range(p < begin ? begin - p : 0, lesser(end - p, kTile)), x, outside);
+  };
+  Lanes largest = nothing;
+  for (uint32_t p = first; p < end; p += kTile) {
+    largest = Lanes::max(only_inside(p, Lanes::load(row + p), nothing), largest);
+  }
+  const float max = Lanes::fold_max(largest);
+  const Lanes maxes = Lanes::broadcast(max);
+  Lanes sum = Lanes::broadcast(0.0f);
+  for (uint32_t p = first; p < end; p += kTile) {
+    const Lanes e = only_inside(p, exponential(Lanes::load(row + p) - maxes), Lanes::broadcast(0.0f));
+    e.store(row + p);
+    sum = sum + e;
+  }
+  partial[0] = max;
+  partial[1] = Lanes::fold_sum(sum);
+}
+
+// R rows of one chunk. Scores, then weights, of row r stand in scratch [R][256].
 template <class Lanes, class Cache, uint32_t R>
 struct RowGroup {
   static constexpr uint32_t kVectors = vectors_per_row<Lanes, R>();
@@ -207,9 +287,6 @@ struct RowGroup {
   template <uint32_t T>
   void scores(const std::byte* tiles, uint32_t first) {
     Lanes score[R][T];
-    for (uint32_t r = 0; r < R; ++r) {
-      for (uint32_t t = 0; t < T; ++t) score[r][t] = Lanes::broadcast(0.0f);
-    }
     Cache::template dot<R, T>(tiles, arguments.head_size, q, score);
     const Lanes scale = Lanes::broadcast(arguments.scale), cap = Lanes::broadcast(arguments.softcap);
     for (uint32_t r = 0; r < R; ++r) {
@@ -226,95 +303,26 @@ struct RowGroup {
     for (uint32_t b = all.begin / kBlock; b * kBlock < all.end; ++b) {
       const std::byte* block = arguments.blocks[b];
       if (block == nullptr) continue;  // between rows whose ranges lie apart
-      const uint32_t begin = greater(all.begin, b * kBlock) / kTile % kTilesPerBlock;
       const uint32_t end = (lesser(all.end - b * kBlock, kBlock) + kTile - 1) / kTile;
-      uint32_t t = begin;
-      for (; t + kVectors <= end; t += kVectors) {
-        scores<kVectors>(block + t * tile_bytes, b * kBlock + t * kTile);
-      }
+      uint32_t t = greater(all.begin, b * kBlock) / kTile % kTilesPerBlock;
+      for (; t + kVectors <= end; t += kVectors) scores<kVectors>(block + t * tile_bytes, b * kBlock + t * kTile);
       for (; t < end; ++t) scores<1>(block + t * tile_bytes, b * kBlock + t * kTile);
     }
   }
 
-  // Turns the scores of row r into weights, exactly 0 outside its range in the tiles that the range touches.
-  void softmax(uint32_t r) {
-    float* row = scratch + r * kChunk;
-    const uint32_t begin = span[r].begin, end = span[r].end;
-    const Lanes nothing = Lanes::broadcast(-__builtin_inff());
-    const uint32_t first = begin / kTile * kTile;
-    Lanes largest = nothing;
-    for (uint32_t p = first; p < end; p += kTile) {
-      Lanes s = Lanes::load(row + p);
-      if (p < begin || end - p < kTile) {
-        s = Lanes::select(Lanes::range(p < begin ? begin - p : 0, lesser(end - p, kTile)), s, nothing);
-        s.store(row + p);
-      }
-      largest = Lanes::max(s, largest);
-    }
-    const float max = Lanes::fold_max(largest);
-    const Lanes maxes = Lanes::broadcast(max);
-    Lanes sum = Lanes::broadcast(0.0f);
-    for (uint32_t p = first; p < end; p += kTile) {
-      Lanes e = exponential(Lanes::load(row + p) - maxes);
-      if (p < begin || end - p < kTile) {
-        e = Lanes::select(Lanes::range(p < begin ? begin - p : 0, lesser(end - p, kTile)), e, Lanes::broadcast(0.0f));
-      }
-      e.store(row + p);
-      sum = sum + e;
-    }
-    partial[r][0] = max;
-    partial[r][1] = Lanes::fold_sum(sum);
-  }
-
-  // Adds weight * value of positions [begin, end) of a block to rows first .. first + N - 1, 16 T elements from i on;
-  // `partly` (a number of elements) if they are fewer than 16, and T is 1.
-  template <uint32_t N, uint32_t T, bool partly>
-  void add_values(const std::byte* row, size_t row_bytes, uint32_t first, Span positions, uint32_t i, uint32_t n) {
-    Lanes sum[N][T];
-    const float* weight[N];
-#pragma GCC unroll 6
-    for (uint32_t r = 0; r < N; ++r) {
-      float* out = partial[first + r] + 2 + i;
-      weight[r] = scratch + (first + r) * kChunk;
-      for (uint32_t t = 0; t < T; ++t) sum[r][t] = partly ? Lanes::load_partial(out, n) : Lanes::load(out + t * kTile);
-    }
-    for (uint32_t p = positions.begin; p < positions.end; ++p, row += row_bytes) {
-      Lanes v[T];
-#pragma GCC unroll 4
-      for (uint32_t t = 0; t < T; ++t)
-        v[t] = partly ? Cache::value_partial(row, i, n) : Cache::value(row, i + t * kTile);
-#pragma GCC unroll 6
-      for (uint32_t r = 0; r < N; ++r) {
-        const Lanes w = Lanes::broadcast(weight[r][p]);
-#pragma GCC unroll 4
-        for (uint32_t t = 0; t < T; ++t) sum[r][t] = Lanes::fma(w, v[t], sum[r][t]);
-      }
-    }
-#pragma GCC unroll 6
-    for (uint32_t r = 0; r < N; ++r) {
-      float* out = partial[first + r] + 2 + i;
-      for (uint32_t t = 0; t < T; ++t) {
-        if (partly) {
-          sum[r][t].store_partial(out, n);
-        } else {
-          sum[r][t].store(out + t * kTile);
-        }
-      }
-    }
-  }
-
-  // The same for all elements. `positions` lie inside the block that begins at `block_position` of the chunk.
+  // Adds positions [begin, end) of the chunk, which lie in one block, to N rows from `first_row` on.
   template <uint32_t N>
-  void add_positions(const std::byte* values, uint32_t block_position, uint32_t first, Span positions) {
+  void add(const std::byte* values, uint32_t first_row, Span positions) {
     if (positions.begin >= positions.end) return;
-    constexpr uint32_t T = vectors_per_row<Lanes, N>();
-    const uint32_t size = arguments.value_size;
-    const size_t row_bytes = Cache::value_row_bytes(size);
-    const std::byte* row = values + (positions.begin - block_position) * row_bytes;
-    uint32_t i = 0;
-    for (; i + T * kTile <= size; i += T * kTile) add_values<N, T, false>(row, row_bytes, first, positions, i, 0);
-    for (; i + kTile <= size; i += kTile) add_values<N, 1, false>(row, row_bytes, first, positions, i, 0);
-    if (i < size) add_values<N, 1, true>(row, row_bytes, first, positions, i, size - i);
+    const float* weights[N];
+    float* outs[N];
+    for (uint32_t r = 0; r < N; ++r) {
+      weights[r] = scratch + (first_row + r) * kChunk + positions.begin;
+      outs[r] = partial[first_row + r] + 2;
+    }
+    const size_t row_bytes = Cache::value_row_bytes(arguments.value_size);
+    add_positions<Lanes, Cache, N>(values + positions.begin % kBlock * row_bytes, row_bytes,
+                                   positions.end - positions.begin, weights, outs, arguments.value_size);
   }
 
   // Positions that every row sees are done for all rows at once; what only some see, row by row before and after, so
@@ -325,16 +333,13 @@ struct RowGroup {
       const std::byte* values = arguments.blocks[b] + arguments.key_bytes;
       const uint32_t first = b * kBlock, last = first + kBlock;
       const Span shared = {greater(common.begin, first), lesser(common.end, last)};
+      uint32_t done = first;
       if (shared.begin < shared.end) {
-        for (uint32_t r = 0; r < R; ++r) {
-          add_positions<1>(values, first, r, {greater(span[r].begin, first), lesser(span[r].end, shared.begin)});
-        }
-        add_positions<R>(values, first, 0, shared);
+        for (uint32_t r = 0; r < R; ++r) add<1>(values, r, {greater(span[r].begin, first), shared.begin});
+        add<R>(values, 0, shared);
+        done = shared.end;
       }
-      for (uint32_t r = 0; r < R; ++r) {
-        const uint32_t from = shared.begin < shared.end ? shared.end : first;
-        add_positions<1>(values, first, r, {greater(span[r].begin, from), lesser(span[r].end, last)});
-      }
+      for (uint32_t r = 0; r < R; ++r) add<1>(values, r, {greater(span[r].begin, done), lesser(span[r].end, last)});
     }
   }
 };
@@ -353,7 +358,7 @@ void attend_rows(const ChunkArguments& arguments, const QueryRow* rows) {
     for (uint32_t i = 0; i < arguments.value_size; ++i) rows[r].partial[2 + i] = 0;
   }
   group.all_scores(all);
-  for (uint32_t r = 0; r < R; ++r) group.softmax(r);
+  for (uint32_t r = 0; r < R; ++r) softmax<Lanes>(group.scratch + r * kChunk, group.span[r], group.partial[r]);
   group.all_values(all, common);
 }
 
