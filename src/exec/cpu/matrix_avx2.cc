@@ -1,5 +1,6 @@
 // Matrix kernels for AVX2: tiles of 8 rows, products by maddubs with 16-bit sums; the block quants, plain floats and
 // the panel writers.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -168,52 +169,105 @@ MatrixKernel kernel(TensorType type, int columns) {
   }
 }
 
-// Bits of the largest magnitude. Magnitudes order as integers do, and a NaN is above all of them.
-uint32_t largest_magnitude(const __m256i bits[4]) {
-  const __m256i mask = _mm256_set1_epi32(0x7fffffff);
-  const auto magnitude = [&](int i) { return _mm256_and_si256(bits[i], mask); };
+// Where the numbers of one column in a panel block go.
+struct PanelSlot {
+  size_t columns, column;
+
+  void store(std::byte* block, __m256i values, float scale, float sum, int64_t half_sums) const {
+    std::byte* scales = block + kBlock * columns;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + kBlock * column), values);
+    std::memcpy(scales + 4 * column, &scale, sizeof scale);
+    std::memcpy(scales + 4 * (columns + column), &sum, sizeof sum);
+    std::memcpy(scales + 8 * (columns + column), &half_sums, sizeof half_sums);
+  }
+};
+
+constexpr uint32_t kInfinity = 0x7f800000;
+
+// Largest magnitudes, as bits, of 32 values, folded to four. Magnitudes order as integers do, a NaN above all of them.
+__m128i largest_magnitudes(const float* x) {
+  const auto magnitude = [&](int i) {
+    return _mm256_and_si256(load(reinterpret_cast<const std::byte*>(x + 8 * i)), _mm256_set1_epi32(0x7fffffff));
+  };
   const __m256i eight =
       _mm256_max_epi32(_mm256_max_epi32(magnitude(0), magnitude(1)), _mm256_max_epi32(magnitude(2), magnitude(3)));
-  __m128i most = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  return _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+}
+
+// Rounds 32 values times `inverse` to nearest even.
+__m256i quantise(const float* x, __m256 inverse) {
+  const auto eight = [&](int i) { return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse)); };
+  const __m256i packed =
+      _mm256_packs_epi16(_mm256_packs_epi32(eight(0), eight(1)), _mm256_packs_epi32(eight(2), eight(3)));
+  // packs works within 128-bit halves: this puts the pieces of four back in order.
+  return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// Partial sums of 32 int8 values: two of the first 16, then two of the others.
+__m128i partial_sums(__m256i values) {
+  const __m256i fours = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), values), _mm256_set1_epi16(1));
+  return _mm_hadd_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+}
+
+void write_block(const float* x, std::byte* block, const PanelSlot& slot) {
+  __m128i most = largest_magnitudes(x);
   most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4e));
   most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0xb1));
-  return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
+  const uint32_t bits = static_cast<uint32_t>(_mm_cvtsi128_si32(most));
+  const float largest = _mm_cvtss_f32(_mm_castsi128_ps(most)), inverse = 127.0f / largest;
+  if (bits >= kInfinity || inverse > std::numeric_limits<float>::max()) {
+    // A NaN or an infinity, which makes the sum NaN; or nothing but zeros, or as good as that.
+    const float scale = bits >= kInfinity ? largest / 127.0f : 0.0f;
+    return slot.store(block, _mm256_setzero_si256(), scale, scale * 0.0f, 0);
+  }
+  const float scale = largest / 127.0f;
+  const __m256i values = quantise(x, _mm256_set1_ps(inverse));
+  __m128i sums = partial_sums(values);
+  sums = _mm_hadd_epi32(sums, sums);
+  const int whole = _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 1);
+  slot.store(block, values, scale, scale * static_cast<float>(whole), _mm_cvtsi128_si64(sums));
+}
+
+// Four blocks at once share the folding and the divisions. False if one of them is special: nothing is written then.
+bool write_four_blocks(const float* x, std::byte* block, size_t stride, const PanelSlot& slot) {
+  __m128i most[4];
+  for (int b = 0; b < 4; ++b) most[b] = largest_magnitudes(x + kBlock * b);
+  const __m128i first = _mm_max_epi32(_mm_unpacklo_epi32(most[0], most[1]), _mm_unpackhi_epi32(most[0], most[1]));
+  const __m128i second = _mm_max_epi32(_mm_unpacklo_epi32(most[2], most[3]), _mm_unpackhi_epi32(most[2], most[3]));
+  const __m128 largest =
+      _mm_castsi128_ps(_mm_max_epi32(_mm_unpacklo_epi64(first, second), _mm_unpackhi_epi64(first, second)));
+  const __m128 inverse = _mm_div_ps(_mm_set1_ps(127), largest), scale = _mm_div_ps(largest, _mm_set1_ps(127));
+  const __m128 limit = _mm_set1_ps(std::numeric_limits<float>::max());
+  const __m128 ordinary = _mm_and_ps(_mm_cmple_ps(inverse, limit), _mm_cmple_ps(largest, limit));
+  if (_mm_movemask_ps(ordinary) != 15) return false;
+
+  alignas(16) float inverses[4], scales[4], sums[4];
+  alignas(16) int64_t half_sums[4];
+  _mm_store_ps(inverses, inverse);
+  _mm_store_ps(scales, scale);
+  __m256i values[4];
+  __m128i partial[4];
+  for (int b = 0; b < 4; ++b) {
+    values[b] = quantise(x + kBlock * b, _mm256_set1_ps(inverses[b]));
+    partial[b] = partial_sums(values[b]);
+  }
+  const __m128i halves[2] = {_mm_hadd_epi32(partial[0], partial[1]), _mm_hadd_epi32(partial[2], partial[3])};
+  for (int i = 0; i < 2; ++i) _mm_store_si128(reinterpret_cast<__m128i*>(half_sums + 2 * i), halves[i]);
+  _mm_store_ps(sums, _mm_mul_ps(scale, _mm_cvtepi32_ps(_mm_hadd_epi32(halves[0], halves[1]))));
+  for (size_t b = 0; b < 4; ++b) slot.store(block + stride * b, values[b], scales[b], sums[b], half_sums[b]);
+  return true;
 }
 
 void write_int8(const float* x, size_t length, int columns, int column, std::byte* panel) {
-  const size_t c = static_cast<size_t>(column), count = static_cast<size_t>(columns);
-  // packs works within 128-bit halves: this puts the 4-byte pieces back in order.
-  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  constexpr uint32_t kInfinity = 0x7f800000;
-  for (size_t b = 0; b < length / kBlock; ++b, x += kBlock, panel += sizeof(PanelBlock<1>) * count) {
-    __m256i v[4];
-    for (int i = 0; i < 4; ++i) v[i] = load(reinterpret_cast<const std::byte*>(x + 8 * i));
-    const uint32_t bits = largest_magnitude(v);
-    float largest;
-    std::memcpy(&largest, &bits, sizeof largest);
-    const float inverse = 127.0f / largest;
-    float scale = largest / 127.0f, sum;
-    __m256i values = _mm256_setzero_si256();
-    __m128i half_sums = _mm_setzero_si128();
-    if (bits < kInfinity && inverse <= std::numeric_limits<float>::max()) [[likely]] {
-      __m256i q[4];
-      for (int i = 0; i < 4; ++i)
-        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(v[i]), _mm256_set1_ps(inverse)));
-      values = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-      values = _mm256_permutevar8x32_epi32(values, order);
-      const __m256i fours = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), values), _mm256_set1_epi16(1));
-      half_sums = _mm_hadd_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
-      half_sums = _mm_hadd_epi32(half_sums, half_sums);
-      sum = scale * static_cast<float>(_mm_cvtsi128_si32(half_sums) + _mm_extract_epi32(half_sums, 1));
-    } else {  // nothing but zeros, or as good as that; or a NaN or an infinity, which makes the sum NaN
-      if (bits < kInfinity) scale = 0;
-      sum = scale * 0.0f;
+  const PanelSlot slot{static_cast<size_t>(columns), static_cast<size_t>(column)};
+  const size_t stride = sizeof(PanelBlock<1>) * slot.columns, blocks = length / kBlock;
+  for (size_t b = 0; b < blocks;) {
+    if (blocks - b >= 4 && write_four_blocks(x + kBlock * b, panel + stride * b, stride, slot)) {
+      b += 4;
+      continue;
     }
-    std::byte* scales = panel + kBlock * count;
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(panel + kBlock * c), values);
-    std::memcpy(scales + 4 * c, &scale, sizeof scale);
-    std::memcpy(scales + 4 * (count + c), &sum, sizeof sum);
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(scales + 8 * (count + c)), half_sums);
+    for (const size_t end = std::min(b + 4, blocks); b < end; ++b)
+      write_block(x + kBlock * b, panel + stride * b, slot);
   }
 }
 
