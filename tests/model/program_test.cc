@@ -215,7 +215,9 @@ TEST(Program, DrawingHasEveryStepAndItsSources) {
 
 TEST(Program, ArchitectureMustBeKnown) {
   const format::Checkpoint checkpoint = TinyModel("llama").open();
-  const auto program = build_program(checkpoint, Hparams{.architecture = "mamba"});
+  Hparams hparams;
+  hparams.architecture = "mamba";
+  const auto program = build_program(checkpoint, hparams);
   ASSERT_FALSE(program.ok());
   EXPECT_TRUE(contains(program.error().message, "llama, gemma3"));
 }
