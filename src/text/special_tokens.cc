@@ -11,13 +11,14 @@ void SpecialTokens::create(std::vector<Entry> entries) {
   entries.erase(
       std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text == b.text; }),
       entries.end());
-  starts_.assign(65536, false);
+  first_pairs_.assign(65536, 0);
   for (const Entry& e : entries) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(e.text[i]); };
+    first_bytes_[byte(0)] = true;
     if (e.text.size() == 1) {
-      starts_single_[byte(0)] = true;
+      single_bytes_[byte(0)] = true;
     } else {
-      starts_[static_cast<size_t>(byte(0)) << 8 | byte(1)] = true;
+      first_pairs_[static_cast<size_t>(byte(0)) << 8 | byte(1)] = 1;
     }
     lengths_.push_back(static_cast<uint32_t>(e.text.size()));
   }
@@ -84,8 +85,9 @@ std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special) co
   };
   for (size_t pos = 0; pos < text.size() && !lengths_.empty(); ++pos) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-    const bool pair = pos + 1 < text.size() && starts_[static_cast<size_t>(byte(pos)) << 8 | byte(pos + 1)];
-    if (!pair && !starts_single_[byte(pos)]) continue;
+    if (!first_bytes_[byte(pos)]) continue;
+    const bool pair = pos + 1 < text.size() && first_pairs_[static_cast<size_t>(byte(pos)) << 8 | byte(pos + 1)] != 0;
+    if (!pair && !single_bytes_[byte(pos)]) continue;
     const Node* node = &nodes_[0];
     uint64_t found = 0;
     for (size_t i = pos; i < text.size(); ++i) {

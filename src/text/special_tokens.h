@@ -48,8 +48,10 @@ class SpecialTokens {
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   std::vector<uint32_t> lengths_;  // distinct lengths of texts, longest first
-  std::vector<bool> starts_;       // [65536]: first two bytes of a text (of one byte: any second byte)
-  bool starts_single_[256] = {};   // texts of one byte
+  // What begins a text: the first byte, both first bytes [65536], and whole texts of one byte.
+  bool first_bytes_[256] = {};
+  std::vector<uint8_t> first_pairs_;
+  bool single_bytes_[256] = {};
 };
 
 }  // namespace gale::text

@@ -111,12 +111,12 @@ TEST(Tokenizer, ControlTokensNeedSpecial) {
 }
 
 TEST(Tokenizer, PlainTextNeverBecomesAControlToken) {
-  TestVocabulary v = byte_vocabulary({{"<", "s"}});
-  v.merges.push_back("<s >");
-  v.add("<s>", TokenKind::control);
-  EXPECT_EQ(make(v).encode("<s>"), (Tokens{256, '>'}));
-  v.pre = "llama-bpe";
-  EXPECT_EQ(make(v).encode("<s>"), (Tokens{256, '>'}));
+  TestVocabulary v = byte_vocabulary({{"<", "|"}});
+  v.merges.push_back("<| >");
+  v.add("<|>", TokenKind::control);
+  EXPECT_EQ(make(v).encode("<|>"), (Tokens{256, '>'}));
+  v.pre = "llama-bpe";  // looks up whole words
+  EXPECT_EQ(make(v).encode("<|>"), (Tokens{256, '>'}));
   TestVocabulary p = piece_vocabulary({{"<", -1}, {"s", -1}, {">", -1}, {"<s", -2}, {"/", -1}});
   p.extra.add_space_prefix = false;
   EXPECT_EQ(make(p).encode("<s>"), (Tokens{262, 261}));
