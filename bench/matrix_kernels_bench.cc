@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -22,10 +23,24 @@ constexpr TensorType kTypes[] = {TensorType::q4_0, TensorType::q4_1, TensorType:
                                  TensorType::bf16, TensorType::f32};
 constexpr size_t kLength = 2048;
 
+// On whole cache lines, as the buffers of the executor are.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T* data, size_t) { ::operator delete (data, std::align_val_t{64}); }
+  bool operator==(const LineAllocator&) const { return true; }
+};
+template <class T>
+using Lines = std::vector<T, LineAllocator<T>>;
+
 // Random bytes whose halves are small numbers, so that sums stay ordinary.
-std::vector<std::byte> random_tiles(size_t bytes) {
+Lines<std::byte> random_tiles(size_t bytes) {
   std::mt19937 rng(1);
-  std::vector<std::byte> tiles(bytes);
+  Lines<std::byte> tiles(bytes);
   for (auto& byte : tiles) byte = static_cast<std::byte>(rng() & 0x3f);
   return tiles;
 }
@@ -35,10 +50,10 @@ void multiply(benchmark::State& state, const MatrixKernels& kernels, TensorType 
   const size_t row_bytes = tile_row_bytes(type, kernels.height, kLength);
   const size_t rows = std::max<size_t>(1, bytes / row_bytes);
   const auto tiles = random_tiles(rows * row_bytes);
-  std::vector<float> x(kLength), out(static_cast<size_t>(columns) * kernels.height);
+  Lines<float> x(kLength), out(static_cast<size_t>(columns) * kernels.height);
   for (size_t k = 0; k < kLength; ++k) x[k] = static_cast<float>(k * 37 % 101) - 50.0f;
   const PanelKind kind = panel_kind(type);
-  std::vector<std::byte> panel(panel_bytes(kind, kLength, columns));
+  Lines<std::byte> panel(panel_bytes(kind, kLength, columns));
   for (int c = 0; c < columns; ++c) kernels.panel_writer(kind)(x.data(), kLength, columns, c, panel.data());
   const MatrixKernel kernel = kernels.kernel(type, columns);
   for (auto _ : state) {
@@ -58,9 +73,9 @@ void multiply(benchmark::State& state, const MatrixKernels& kernels, TensorType 
 }
 
 void write_panel(benchmark::State& state, const MatrixKernels& kernels, PanelKind kind, int columns) {
-  std::vector<float> x(kLength);
+  Lines<float> x(kLength);
   for (size_t k = 0; k < kLength; ++k) x[k] = static_cast<float>(k * 37 % 101) - 50.0f;
-  std::vector<std::byte> panel(panel_bytes(kind, kLength, columns));
+  Lines<std::byte> panel(panel_bytes(kind, kLength, columns));
   const PanelWriter writer = kernels.panel_writer(kind);
   for (auto _ : state) {
     for (int c = 0; c < columns; ++c) writer(x.data(), kLength, columns, c, panel.data());
@@ -73,7 +88,7 @@ void write_panel(benchmark::State& state, const MatrixKernels& kernels, PanelKin
 void make_tiles(benchmark::State& state, TensorType type, uint32_t height) {
   const size_t bytes = tile_row_bytes(type, height, kLength);
   const auto file = random_tiles(bytes);
-  std::vector<std::byte> tile(bytes);
+  Lines<std::byte> tile(bytes);
   for (auto _ : state) {
     make_tile_row(type, height, kLength, file.data(), height, tile.data());
     benchmark::DoNotOptimize(tile.data());

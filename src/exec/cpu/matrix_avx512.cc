@@ -1,4 +1,7 @@
 // Matrix kernels and panel writer for AVX-512 with VNNI: tiles of 16 rows, each block decoded once for all columns.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms inside gcc 12's own intrinsics
+#endif
 #include <immintrin.h>
 
 #include <array>
@@ -6,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/checked.h"
 #include "exec/cpu/matrix_kernels.h"
 
 namespace gale::exec {
@@ -363,49 +367,104 @@ MatrixKernel choose_kernel(TensorType type, int columns) {
   }
 }
 
-// The largest of 16 unsigned lanes in every lane of the lowest 32 bits.
-uint32_t largest(__m512i v) {
-  const __m256i a = _mm256_max_epu32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
-  __m128i b = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
-  b = _mm_max_epu32(b, _mm_shuffle_epi32(b, 0x4e));
-  b = _mm_max_epu32(b, _mm_shuffle_epi32(b, 0xb1));
-  return static_cast<uint32_t>(_mm_cvtsi128_si32(b));
+__m512i magnitudes(const float* x) {
+  return _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi32(0x7fffffff));
+}
+
+// Largest magnitude of each of four blocks. As integers magnitudes order alike, and a NaN is above all of them.
+__m128i largest_of_four(const float* x) {
+  __m512i m[4];
+  for (int i = 0; i < 4; ++i) m[i] = _mm512_max_epu32(magnitudes(x + 32 * i), magnitudes(x + 32 * i + 16));
+  const __m512i a = _mm512_max_epu32(_mm512_unpacklo_epi32(m[0], m[1]), _mm512_unpackhi_epi32(m[0], m[1]));
+  const __m512i b = _mm512_max_epu32(_mm512_unpacklo_epi32(m[2], m[3]), _mm512_unpackhi_epi32(m[2], m[3]));
+  const __m512i c = _mm512_max_epu32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  const __m256i d = _mm256_max_epu32(_mm512_castsi512_si256(c), _mm512_extracti64x4_epi64(c, 1));
+  return _mm_max_epu32(_mm256_castsi256_si128(d), _mm256_extracti128_si256(d, 1));
+}
+
+// 16 values times the factor, to the nearest integers.
+__m512i quantise(const float* x, float factor) {
+  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(factor)));
+}
+
+// Two blocks: 64 bytes.
+__m512i quantise_two(const float* x, const float* factor) {
+  const __m512i first = _mm512_packs_epi32(quantise(x, factor[0]), quantise(x + 16, factor[0]));
+  const __m512i second = _mm512_packs_epi32(quantise(x + 32, factor[1]), quantise(x + 48, factor[1]));
+  // A quarter of the packed vector holds four values each of the first and second halves of both blocks.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(first, second));
+}
+
+// Sums of each 16 of 64 int8 values.
+__m128i sums_of_16(__m512i values) {
+  const __m512i eights = _mm512_sad_epu8(_mm512_xor_si512(values, _mm512_set1_epi8(-128)), _mm512_setzero_si512());
+  const __m512i both = _mm512_add_epi32(eights, _mm512_shuffle_epi32(eights, _MM_PERM_BADC));
+  const __m128i sums = _mm512_castsi512_si128(
+      _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), both));
+  return _mm_sub_epi32(sums, _mm_set1_epi32(16 * 128));
+}
+
+constexpr size_t kChunk = 16;  // blocks that the panel writer takes through its stages together: their latency is long
+
+// `count` (1 .. kChunk) blocks at `x`, readable up to the next multiple of four, to panel blocks of n columns, column
+// c.
+void write_chunk(const float* x, size_t count, size_t n, size_t c, std::byte* panel) {
+  alignas(64) uint32_t bits[kChunk] = {};
+  for (size_t i = 0; i < count; i += 4)
+    _mm_store_si128(reinterpret_cast<__m128i*>(bits + i), largest_of_four(x + 32 * i));
+
+  alignas(64) float factors[kChunk], scales[kChunk], sums[kChunk];
+  alignas(64) int32_t half_sums[kChunk][2] = {};
+  const __m512i infinity = _mm512_set1_epi32(0x7f800000), max_bits = _mm512_load_si512(bits);
+  const __m512 max = _mm512_castsi512_ps(max_bits), limit = _mm512_set1_ps(127.0f);
+  const __m512 inverse = _mm512_div_ps(limit, max);
+  const __mmask16 finite = _mm512_cmplt_epu32_mask(max_bits, infinity);
+  const __mmask16 usable = _mm512_mask_cmplt_epu32_mask(finite, _mm512_castps_si512(inverse), infinity);
+  // 0 for blocks that count as zero; what is not finite stays so.
+  const __m512 scale = _mm512_maskz_div_ps(static_cast<__mmask16>(usable | ~finite), max, limit);
+  _mm512_store_ps(factors, _mm512_maskz_mov_ps(usable, inverse));
+  _mm512_store_ps(scales, scale);
+
+  float clean[kChunk * 32];
+  if (finite != 0xffff) [[unlikely]] {
+    for (size_t i = 0; i < round_up<size_t>(count, 4) * 32; ++i) clean[i] = finite >> (i / 32) & 1 ? x[i] : 0.0f;
+    x = clean;
+  }
+  for (size_t i = 0; i < count; i += 2) {
+    const __m512i values = quantise_two(x + 32 * i, factors + i);
+    std::byte* to = panel + i * n * 48 + 32 * c;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(values));
+    if (i + 1 < count)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + n * 48), _mm512_extracti64x4_epi64(values, 1));
+    _mm_store_si128(reinterpret_cast<__m128i*>(half_sums[i]), sums_of_16(values));
+  }
+
+  const __m512i first = _mm512_load_si512(half_sums), second = _mm512_load_si512(half_sums + kChunk / 2);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+  const __m512i total =
+      _mm512_add_epi32(_mm512_permutex2var_epi32(first, even, second), _mm512_permutex2var_epi32(first, odd, second));
+  _mm512_store_ps(sums, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(total)));
+  for (size_t i = 0; i < count; ++i, panel += n * 48) {
+    std::memcpy(panel + 32 * n + 4 * c, scales + i, 4);
+    std::memcpy(panel + 36 * n + 4 * c, sums + i, 4);
+    std::memcpy(panel + 40 * n + 8 * c, half_sums + i, 8);
+  }
 }
 
 void write_int8(const float* x, size_t length, int columns, int column, std::byte* panel) {
   const size_t n = static_cast<size_t>(columns), c = static_cast<size_t>(column);
-  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-  const __m256i sign = _mm256_set1_epi8(-128);
-  std::byte* block = panel;
-  for (size_t b = 0; b < length / 32; ++b, x += 32, block += n * 48) {
-    const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
-    // Magnitudes order as integers do, and a NaN is above all of them.
-    const uint32_t bits = largest(_mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(first), magnitude),
-                                                   _mm512_and_si512(_mm512_castps_si512(second), magnitude)));
-    float max, inverse;
-    std::memcpy(&max, &bits, sizeof max);
-    inverse = 127.0f / max;
-    uint32_t inverse_bits;
-    std::memcpy(&inverse_bits, &inverse, sizeof inverse);
-    constexpr uint32_t kInfinity = 0x7f800000;
-    const bool finite = bits < kInfinity, usable = finite && inverse_bits < kInfinity;
-    const __mmask16 keep = usable ? 0xffff : 0;
-    const __m512 factor = _mm512_set1_ps(inverse);
-    const __m128i low = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_maskz_mul_ps(keep, first, factor)));
-    const __m128i high = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_maskz_mul_ps(keep, second, factor)));
-    const __m256i values = _mm256_set_m128i(high, low);
-    // Sums of 8 values + 128 in each 64 bits.
-    const __m256i eights = _mm256_sad_epu8(_mm256_xor_si256(values, sign), _mm256_setzero_si256());
-    const __m256i halves = _mm256_add_epi64(eights, _mm256_shuffle_epi32(eights, 0x4e));
-    const int32_t half_sum[2] = {_mm_cvtsi128_si32(_mm256_castsi256_si128(halves)) - 16 * 128,
-                                 _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1)) - 16 * 128};
-    const float scale = finite && !usable ? 0.0f : max / 127.0f;
-    const float sum = scale * static_cast<float>(half_sum[0] + half_sum[1]);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 32 * c), values);
-    std::memcpy(block + 32 * n + 4 * c, &scale, sizeof scale);
-    std::memcpy(block + 36 * n + 4 * c, &sum, sizeof sum);
-    std::memcpy(block + 40 * n + 8 * c, half_sum, sizeof half_sum);
+  size_t blocks = length / 32;
+  for (; blocks >= kChunk; blocks -= kChunk, x += kChunk * 32, panel += kChunk * n * 48)
+    write_chunk(x, kChunk, n, c, panel);
+  if (blocks % 4 == 0) {
+    if (blocks > 0) write_chunk(x, blocks, n, c, panel);
+    return;
   }
+  float rest[kChunk * 32] = {};
+  std::memcpy(rest, x, blocks * 32 * sizeof(float));
+  write_chunk(rest, blocks, n, c, panel);
 }
 
 void write_float(const float* x, size_t length, int columns, int column, std::byte* panel) {
