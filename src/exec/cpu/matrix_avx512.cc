@@ -1,6 +1,7 @@
 // Matrix kernels and panel writer for AVX-512 with VNNI: tiles of 16 rows, each block decoded once for all columns.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false alarms inside gcc 12's own intrinsics
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include <immintrin.h>
 
@@ -278,11 +279,11 @@ void multiply_int8(const std::byte* tile_row, const std::byte* panel, size_t len
     for (size_t part = 0; part < Type::kParts; ++part, at += Type::kPartBytes, x += kC * 48) {
       for (size_t line = 0; line < Type::kPartBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(at + kPrefetchBytes + line), _MM_HINT_T0);
+      const Starts<Type, kColumns> starts{x + 40 * kC};  // first: gcc keeps nothing in registers across its asm
       const Groups groups = Type::groups(at);
       const __m512 d = Type::scale(head, at, part);
       __m512 minimum = _mm512_setzero_ps();
       if constexpr (Type::kMinimum) minimum = Type::minimum(head, at, part);
-      const Starts<Type, kColumns> starts{x + 40 * kC};
       multiply_block<Type, kColumns, 0, kFirstBatch>(groups, starts, d, minimum, at, x, acc);
       if constexpr (kFirstBatch < kC)
         multiply_block<Type, kColumns, kFirstBatch, kC>(groups, starts, d, minimum, at, x, acc);
