@@ -118,8 +118,9 @@ std::optional<double> parse_real(const MarkedText& text) {
   } else {
     if (rest.empty() || !(std::isdigit(static_cast<unsigned char>(rest[0])) || rest[0] == '.')) return std::nullopt;
     const auto parsed = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (parsed.ec == std::errc::result_out_of_range) return std::nullopt;
-    if (parsed.ec != std::errc() || parsed.ptr != rest.data() + rest.size()) return std::nullopt;
+    const bool range = parsed.ec == std::errc::result_out_of_range;
+    if (range) value = rest.find("e-") == std::string::npos ? INFINITY : 0;
+    if ((parsed.ec != std::errc() && !range) || parsed.ptr != rest.data() + rest.size()) return std::nullopt;
   }
   return negative ? -value : value;
 }

@@ -2,6 +2,7 @@
 #include "text/jinja_lexer.h"
 
 #include <charconv>
+#include <cmath>
 
 namespace gale::text::jinja {
 
@@ -242,7 +243,7 @@ class Lexer {
     }
     double value = 0;
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (parsed.ec != std::errc()) fail_at(begin, "the float literal is out of range");
+    if (parsed.ec != std::errc()) value = digits.find("e-") == std::string::npos ? HUGE_VAL : 0;  // as Python
     push(TokenKind::real, begin, digits).real = value;
     return end;
   }

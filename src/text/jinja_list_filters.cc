@@ -53,7 +53,7 @@ Value filter_sort(Context& context, const Value& value, const Arguments& argumen
   const Parameters given("sort", arguments, {"reverse", "case_sensitive", "attribute"});
   std::vector<std::pair<Value, Value>> keyed;
   const MarkedText* names = given[2] == nullptr ? nullptr : as_text(*given[2]);
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     if (names != nullptr && names->bytes().find(',') != std::string::npos) {
       std::vector<Value> keys;
       for (size_t begin = 0; begin <= names->size();) {
@@ -98,7 +98,7 @@ Value filter_unique(Context& context, const Value& value, const Arguments& argum
   std::vector<Value> out;
   auto seen = std::make_shared<Dict>();
   std::unordered_multimap<std::string, Value> texts;
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const Value key = sort_key(context, item, given[1], given.flag(0, false));
     const std::string label = to_repr(context, as_number(key) ? Value(*as_number(key)) : key)->bytes();
     const auto [first, last] = texts.equal_range(label);
@@ -130,7 +130,7 @@ Value filter_sum(Context& context, const Value& value, const Arguments& argument
   const Parameters given("sum", arguments, {"attribute", "start"});
   Value total = given.value(1, int64_t{0});
   if (as_text(total) != nullptr) raise("sum() can't sum strings [use ''.join(seq) instead]");
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const bool whole = given[0] == nullptr || is_none(*given[0]);
     total = binary(context, Operator::add, total, whole ? item : attribute_path(context, item, *given[0]));
   }
@@ -142,7 +142,7 @@ Value filter_join(Context& context, const Value& value, const Arguments& argumen
   const Text separator = given[0] == nullptr ? std::make_shared<const MarkedText>() : to_text(context, *given[0]);
   MarkedText out;
   bool first = true;
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const bool whole = given[1] == nullptr || is_none(*given[1]);
     const Text text = to_text(context, whole ? item : attribute_path(context, item, *given[1]));
     context.charge_text(text->size() + separator->size());
@@ -207,7 +207,7 @@ Value filter_map(Context& context, const Value& value, const Arguments& argument
   if (!is_true(value)) return iterator(context, {});
   if (arguments.positional.empty()) {
     const Parameters given("map", arguments, {"attribute", "default"}, 1);
-    for (const Value& item : iterate(context, value)->items) {
+    for (const auto walked = iterate(context, value); const Value& item : walked->items) {
       out.push_back(attribute_path(context, item, *given[0], given[1]));
     }
     return iterator(context, std::move(out));
@@ -216,7 +216,7 @@ Value filter_map(Context& context, const Value& value, const Arguments& argument
   const Text name = to_text(context, rest.positional[0]);
   rest.positional.erase(rest.positional.begin());
   if (!has_filter(name->bytes())) raise("No filter named '{}'.", name->bytes());
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     out.push_back(apply_filter(context, name->bytes(), item, rest));
   }
   return iterator(context, std::move(out));
@@ -237,7 +237,7 @@ Value filter_select(Context& context, const Value& value, const Arguments& argum
   const Text test = tested ? to_text(context, take()) : nullptr;
   if (tested && !has_test(test->bytes())) raise("No test named '{}'.", test->bytes());
   std::vector<Value> out;
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const Value subject = kAttribute ? attribute_path(context, item, attribute) : item;
     const bool holds = tested ? apply_test(context, test->bytes(), subject, rest) : is_true(subject);
     if (holds == kKeep) out.push_back(item);
@@ -249,7 +249,7 @@ Value filter_batch(Context& context, const Value& value, const Arguments& argume
   const Parameters given("batch", arguments, {"linecount", "fill_with"}, 1);
   const int64_t size = given.integer(0, 0);
   std::vector<Value> out, row;
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     if (static_cast<int64_t>(row.size()) == size) out.push_back(make_sequence(context, std::exchange(row, {})));
     row.push_back(item);
   }
@@ -287,7 +287,7 @@ Value filter_slice(Context& context, const Value& value, const Arguments& argume
 Value filter_groupby(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters given("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
   std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : iterate(context, value)->items) {
+  for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const Value key = attribute_path(context, item, *given[0], given[1]);
     keyed.emplace_back(given.flag(2, false) ? key : lowered(context, key), item);
   }

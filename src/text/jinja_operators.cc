@@ -424,11 +424,18 @@ Value get_item(Context& context, const Value& object, const Value& key) {
 Value get_slice(Context& context, const Value& object, const Value& begin, const Value& end, const Value& step) {
   context.charge_steps();
   require_defined(object);
-  if (const MarkedText* text = as_text(object)) return slice_text(context, *text, begin, end, step);
+  const MarkedText* text = as_text(object);
   const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&object);
-  if (sequence == nullptr || (*sequence)->kind == SequenceKind::iterator || (*sequence)->kind == SequenceKind::view) {
-    raise("'{}' object cannot be sliced", type_name(object));
+  const bool sliced = text != nullptr || (sequence != nullptr && (*sequence)->kind != SequenceKind::iterator &&
+                                          (*sequence)->kind != SequenceKind::view);
+  for (const Value* bound : {&begin, &end, &step}) require_defined(*bound);
+  const auto is_index = [](const Value& value) { return is_none(value) || as_integer(value).has_value(); };
+  // jinja2 gives an undefined value when Python refuses the subscript.
+  if (!sliced || !is_index(begin) || !is_index(end) || !is_index(step) || as_integer(step) == 0) {
+    if (as_integer(step) == 0 && sliced) raise("slice step cannot be zero");
+    return undefined(fmt::format("{} has no such slice", describe(object)));
   }
+  if (text != nullptr) return slice_text(context, *text, begin, end, step);
   const auto& items = (*sequence)->items;
   std::vector<Value> out;
   walk_slice(slice_range(begin, end, step, items.size()), [&](size_t i) { out.push_back(items[i]); });

@@ -134,7 +134,7 @@ std::vector<std::pair<Value, Value>> entries_of(Context& context, const Argument
     if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&source)) {
       entries = (*dict)->entries;
     } else {
-      for (const Value& pair : iterate(context, source)->items) {
+      for (const auto walked = iterate(context, source); const Value& pair : walked->items) {
         const auto items = iterate(context, pair);
         if (items->items.size() != 2) raise("a dict is made from pairs, got {} items", items->items.size());
         entries.emplace_back(items->items[0], items->items[1]);
