@@ -52,11 +52,10 @@ class TokenizerModel : public testing::Test {
 
 constexpr const char* smollm2_file = "SmolLM2-135M-Instruct.Q4_1.gguf";
 constexpr const char* gemma3_file = "gemma-3-270m-q4_k_m.gguf";
-#define SKIP_WITHOUT(file) \
-  if (!open(file)) GTEST_SKIP() << file << " is neither in GALE_MODELS nor in models/"
+constexpr const char* absent = "the model file is neither in GALE_MODELS nor in models/ of the repository";
 
 TEST_F(TokenizerModel, SmolLm2) {
-  SKIP_WITHOUT(smollm2_file);
+  if (!open(smollm2_file)) GTEST_SKIP() << smollm2_file << ": " << absent;
   EXPECT_EQ(tokenizer_->size(), 49152u);
   EXPECT_EQ(tokenizer_->bos(), 1);
   EXPECT_EQ(tokenizer_->eos(), 2);
@@ -75,7 +74,7 @@ TEST_F(TokenizerModel, SmolLm2) {
 }
 
 TEST_F(TokenizerModel, SmolLm2LacksTwentyOneBytes) {
-  SKIP_WITHOUT(smollm2_file);
+  if (!open(smollm2_file)) GTEST_SKIP() << smollm2_file << ": " << absent;
   int missing = 0;
   for (int b = 0; b < 256; ++b) missing += tokenizer_->find(byte_character(b)) < 0;
   EXPECT_EQ(missing, 21);
@@ -91,7 +90,7 @@ TEST_F(TokenizerModel, SmolLm2LacksTwentyOneBytes) {
 }
 
 TEST_F(TokenizerModel, Gemma3) {
-  SKIP_WITHOUT(gemma3_file);
+  if (!open(gemma3_file)) GTEST_SKIP() << gemma3_file << ": " << absent;
   EXPECT_EQ(tokenizer_->size(), 262144u);
   EXPECT_EQ(tokenizer_->bos(), 2);
   EXPECT_TRUE(tokenizer_->adds_bos());

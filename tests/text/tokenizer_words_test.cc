@@ -108,7 +108,8 @@ TEST(TokenizerWords, AllRulesEndOnAllText) {
       const size_t end = scanner.next(begin);
       ASSERT_GT(end, begin);
       ASSERT_LE(end, text.size());
-      if (end < text.size()) ASSERT_NE(static_cast<uint8_t>(text[end]) & 0xC0, 0x80) << "inside a character";
+      const uint8_t next = end < text.size() ? static_cast<uint8_t>(text[end]) : uint8_t{0};
+      ASSERT_NE(next & 0xC0, 0x80) << "inside a character";
       begin = end;
     }
     // One huge word of each kind: no recursion, no rescanning.
