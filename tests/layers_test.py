@@ -76,7 +76,7 @@ def purpose(path, text):
 def check_file(path, text, root):
     top = purpose(path, text)
     # The oracle's data and its package marker have their own page.
-    if not re.search(r'\w+ \w+.*[.:]', top, re.S) and path.name != '__init__.py':
+    if not re.search(r'\w+\W+\w+.*[.:]', top, re.S) and path.name != '__init__.py':
         yield f'{path}: does not start with a sentence in a comment that says what the file is for'
     is_kernel = path.relative_to(root).parts[:3] == ('src', 'exec', 'cpu')
     most = MOST_KERNEL_LINES if is_kernel else MOST_LINES
