@@ -209,6 +209,28 @@ uint64_t Engine::pass_bytes(uint64_t depth) const {
          model::cache_bytes(state_->program, depth, exec::bytes_per_element(state_->options.cache_type));
 }
 
+Result<std::vector<text::Token>> Engine::encode_chat(const std::vector<text::ChatMessage>& messages,
+                                                     bool add_generation_prompt) const {
+  if (!state_->chat_template) return fail(ErrorKind::unsupported, "the model file has no chat template");
+  const text::Tokenizer& tokenizer = *state_->tokenizer;
+  text::ChatRenderOptions options;
+  options.add_generation_prompt = add_generation_prompt;
+  options.bos_token = tokenizer.piece(tokenizer.bos(), /*special=*/true);
+  options.eos_token = tokenizer.piece(tokenizer.eos(), /*special=*/true);
+  options.now_unix_seconds = static_cast<int64_t>(std::time(nullptr));
+  const auto rendered = state_->chat_template->render(messages, options);
+  if (!rendered) return fail(rendered.error().kind, "chat template: {}", rendered.error().message);
+  std::vector<text::MarkedText> parts;
+  for (const text::RenderedPart& part : *rendered) parts.push_back({part.text, part.from_template});
+  std::vector<text::Token> tokens = tokenizer.encode(parts, {.special = true});
+  // Exactly one BOS where the model wants one, whether or not the template writes it; never an EOS: the model goes on
+  // here.
+  if (tokenizer.adds_bos() && (tokens.empty() || tokens.front() != tokenizer.bos())) {
+    tokens.insert(tokens.begin(), tokenizer.bos());
+  }
+  return tokens;
+}
+
 Result<double> Engine::memory_bandwidth() {
   if (state_->bandwidth) return *state_->bandwidth;
   exec::CpuExecutor* executor = cpu_executor();

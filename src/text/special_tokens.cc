@@ -69,9 +69,15 @@ Token SpecialTokens::find(std::string_view text) const {
   return node->token;
 }
 
-std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special) const {
+std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special, std::span<const PlainRange> plain) const {
   std::vector<TextPart> parts;
   if (text.empty()) return parts;
+  const auto allowed = [&](const Node& node, size_t begin, size_t end) {
+    if (node.always || !special) return node.always;
+    const auto range =
+        std::upper_bound(plain.begin(), plain.end(), begin, [](size_t at, const PlainRange& r) { return at < r.end; });
+    return range == plain.end() || range->begin >= end;
+  };
   // Where a token begins, and the set of lengths (bit i: lengths_[i]; all from the 63rd on share the last bit).
   struct Start {
     size_t pos;
@@ -93,7 +99,7 @@ std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special) co
     for (size_t i = pos; i < text.size(); ++i) {
       node = step(*node, byte(i));
       if (node == nullptr) break;
-      if (node->token >= 0 && (special || node->always)) found |= length_bit(static_cast<uint32_t>(i + 1 - pos));
+      if (node->token >= 0 && allowed(*node, pos, i + 1)) found |= length_bit(static_cast<uint32_t>(i + 1 - pos));
     }
     if (found != 0) starts.push_back({pos, found});
     seen |= found;
@@ -117,7 +123,7 @@ std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special) co
       const Node* node = &nodes_[0];
       for (uint32_t i = 0; i < length && node != nullptr; ++i)
         node = step(*node, static_cast<uint8_t>(text[s.pos + i]));
-      if (node == nullptr || node->token < 0 || !(special || node->always)) continue;
+      if (node == nullptr || node->token < 0 || !allowed(*node, s.pos, s.pos + length)) continue;
       std::fill_n(taken.begin() + static_cast<ptrdiff_t>(s.pos), length, true);
       cuts.push_back({s.pos, length, node->token});
     }

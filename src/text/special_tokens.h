@@ -16,6 +16,12 @@ struct TextPart {
   Token token = -1;
 };
 
+// Bytes [begin, end) of a text in which no control token may be recognised. Ranges are in rising order and don't
+// overlap.
+struct PlainRange {
+  size_t begin, end;
+};
+
 // A set of literal texts as a trie. Immutable after creation.
 class SpecialTokens {
  public:
@@ -28,7 +34,9 @@ class SpecialTokens {
   void create(std::vector<Entry> entries);
 
   // Cuts `text`: all occurrences of the longest tokens first (leftmost first), then of shorter ones in what is left.
-  std::vector<TextPart> cut(std::string_view text, bool special) const;
+  // Tokens that are not found always are found only with `special`, and only where they touch none of the `plain`
+  // ranges.
+  std::vector<TextPart> cut(std::string_view text, bool special, std::span<const PlainRange> plain = {}) const;
   // The token of exactly this text, or -1.
   Token find(std::string_view text) const;
 

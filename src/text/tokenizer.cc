@@ -26,13 +26,15 @@ size_t Tokenizer::size() const {
   return state_->data.texts.size();
 }
 
-std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions options, size_t* lost) const {
-  const TokenizerData& data = state_->data;
+namespace {
+
+// Tokens of a text that has been cut.
+std::vector<Token> encode_parts(const TokenizerData& data, const std::vector<TextPart>& parts, size_t text_size,
+                                bool add_bos_eos, size_t* lost) {
   std::vector<Token> tokens;
-  tokens.reserve(text.size() / 3 + 2);
-  const bool add_bos = options.add_bos_eos && data.adds_bos;
-  const bool add_eos = options.add_bos_eos && data.adds_eos;
-  const std::vector<TextPart> parts = data.specials.cut(text, options.special);
+  tokens.reserve(text_size / 3 + 2);
+  const bool add_bos = add_bos_eos && data.adds_bos;
+  const bool add_eos = add_bos_eos && data.adds_eos;
   if (add_bos && (parts.empty() || parts.front().token != data.bos)) tokens.push_back(data.bos);
   size_t lost_bytes = 0;
   bool prefix = true;  // at the start and behind special tokens
@@ -48,6 +50,24 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
   if (add_eos && (parts.empty() || parts.back().token != data.eos)) tokens.push_back(data.eos);
   if (lost != nullptr) *lost = lost_bytes;
   return tokens;
+}
+
+}  // namespace
+
+std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions options, size_t* lost) const {
+  const TokenizerData& data = state_->data;
+  return encode_parts(data, data.specials.cut(text, options.special), text.size(), options.add_bos_eos, lost);
+}
+
+std::vector<Token> Tokenizer::encode(std::span<const MarkedText> parts, EncodeOptions options, size_t* lost) const {
+  const TokenizerData& data = state_->data;
+  std::string text;
+  std::vector<PlainRange> plain;
+  for (const MarkedText& part : parts) {
+    if (!part.special && !part.text.empty()) plain.push_back({text.size(), text.size() + part.text.size()});
+    text += part.text;
+  }
+  return encode_parts(data, data.specials.cut(text, options.special, plain), text.size(), options.add_bos_eos, lost);
 }
 
 std::string Tokenizer::piece(Token token, bool special) const {

@@ -20,6 +20,13 @@ struct EncodeOptions {
   bool add_bos_eos = false;
 };
 
+// A stretch of a text and who wrote it.
+struct MarkedText {
+  std::string_view text;
+  bool special =
+      false;  // written by the program (a template): control tokens in it count, if EncodeOptions::special says so
+};
+
 // Immutable after creation; safe to share between threads.
 class Tokenizer {
  public:
@@ -35,6 +42,10 @@ class Tokenizer {
   // can't spell, and those that are no UTF-8 where the vocabulary needs it, are counted in `*lost` (never lost
   // silently) and replaced as documented there.
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}, size_t* lost = nullptr) const;
+
+  // The same for text that is put together from parts: tokens form across the borders as if it were one text, but
+  // control tokens are recognised only in what the program wrote.
+  std::vector<Token> encode(std::span<const MarkedText> parts, EncodeOptions options, size_t* lost = nullptr) const;
 
   // Bytes of one token as they appear in text. Control tokens give "" unless `special`. Out-of-range ids give "".
   std::string piece(Token token, bool special = false) const;

@@ -110,6 +110,28 @@ TEST(Tokenizer, ControlTokensNeedSpecial) {
   EXPECT_EQ(t.find(""), -1);
 }
 
+TEST(Tokenizer, OnlyTheProgramsPartsHoldControlTokens) {
+  TestVocabulary v = byte_vocabulary({{"a", "b"}});
+  const Token end = v.add("<end>", TokenKind::control);
+  const Tokenizer t = make(v);
+  const auto encode = [&](std::vector<MarkedText> parts) { return t.encode(parts, {.special = true}); };
+  const Tokens plain = t.encode("<end>");
+  EXPECT_EQ(encode({{"<end>", true}}), Tokens{end});
+  EXPECT_EQ(encode({{"<end>", false}}), plain);
+  // Put together from both: not the template's token.
+  EXPECT_EQ(encode({{"<e", true}, {"nd>", false}}), plain);
+  EXPECT_EQ(encode({{"<end", false}, {">", true}}), plain);
+  // Written by the template in two parts: one token; an empty message between changes nothing.
+  EXPECT_EQ(encode({{"<e", true}, {"", false}, {"nd>", true}}), Tokens{end});
+  // Ordinary tokens form across borders.
+  EXPECT_EQ(encode({{"a", true}, {"b", false}}), t.encode("ab"));
+  EXPECT_EQ(t.encode("ab").size(), 1u);
+  Tokens mixed{end};
+  mixed.insert(mixed.end(), plain.begin(), plain.end());
+  mixed.push_back(end);
+  EXPECT_EQ(encode({{"<end>", true}, {"<end>", false}, {"<end>", true}}), mixed);
+}
+
 TEST(Tokenizer, PlainTextNeverBecomesAControlToken) {
   TestVocabulary v = byte_vocabulary({{"<", "|"}});
   v.merges.push_back("<| >");
