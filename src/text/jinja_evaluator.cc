@@ -134,6 +134,7 @@ class Evaluator {
       };
     }
     for (size_t i = 0; i < items->items.size(); ++i) {
+      context_.charge_steps(4);  // a scope and its names
       state->index = i;
       const ScopePtr body = inner(scope);
       body->names.emplace("loop", state);

@@ -57,10 +57,10 @@ class Lexer {
   size_t data_end(size_t begin, size_t tag, char sign, bool variable) const {
     if (sign == '-') return space_before(begin, tag);
     if (sign == '+' || variable) return tag;
-    const size_t newline = tag == 0 ? std::string_view::npos : source_.rfind('\n', tag - 1);
-    const bool inside = newline != std::string_view::npos && newline >= begin;
-    if (!inside && !line_starting_) return tag;
-    const size_t line = inside ? newline + 1 : begin;
+    // Only the data before the tag is searched: a search of the whole source for each tag would take its square.
+    const size_t newline = source_.substr(begin, tag - begin).rfind('\n');
+    if (newline == std::string_view::npos && !line_starting_) return tag;
+    const size_t line = newline == std::string_view::npos ? begin : begin + newline + 1;
     return space_before(line, tag) == line ? line : tag;
   }
 

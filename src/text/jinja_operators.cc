@@ -428,13 +428,7 @@ Value get_slice(Context& context, const Value& object, const Value& begin, const
   const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&object);
   const bool sliced = text != nullptr || (sequence != nullptr && (*sequence)->kind != SequenceKind::iterator &&
                                           (*sequence)->kind != SequenceKind::view);
-  for (const Value* bound : {&begin, &end, &step}) require_defined(*bound);
-  const auto is_index = [](const Value& value) { return is_none(value) || as_integer(value).has_value(); };
-  // jinja2 gives an undefined value when Python refuses the subscript.
-  if (!sliced || !is_index(begin) || !is_index(end) || !is_index(step) || as_integer(step) == 0) {
-    if (as_integer(step) == 0 && sliced) raise("slice step cannot be zero");
-    return undefined(fmt::format("{} has no such slice", describe(object)));
-  }
+  if (!sliced) raise("'{}' object cannot be sliced", type_name(object));
   if (text != nullptr) return slice_text(context, *text, begin, end, step);
   const auto& items = (*sequence)->items;
   std::vector<Value> out;

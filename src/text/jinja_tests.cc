@@ -206,6 +206,14 @@ Value format_time(Context& context, const Arguments& arguments) {
   return make_text(context, std::move(out));
 }
 
+// The comparisons and these; all others look at the value alone.
+bool takes_argument(std::string_view name) {
+  static constexpr std::string_view kNames[] = {
+      "divisibleby", "sameas", "in", "eq", "equalto", "==",          "ne", "!=", "lt",
+      "lessthan",    "<",      "le", "<=", "gt",      "greaterthan", ">",  "ge", ">="};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 }  // namespace
 
 bool has_test(std::string_view name) {
@@ -216,6 +224,9 @@ bool apply_test(Context& context, std::string_view name, const Value& value, con
   context.charge_steps();
   const auto found = tests().find(name);
   if (found == tests().end()) raise("No test named '{}'.", name);
+  if (arguments.positional.size() + arguments.named.size() > (takes_argument(name) ? 1 : 0)) {
+    raise("the test '{}' got {} arguments", name, arguments.positional.size() + arguments.named.size());
+  }
   return found->second(context, value, arguments);
 }
 

@@ -1,4 +1,5 @@
 """jinja2 set up as transformers sets it up for chat templates: the oracle of Gale's interpreter."""
+import copy
 import datetime
 import json
 
@@ -45,7 +46,7 @@ def render(source, case):
     try:
         template = environment(case.get("now", 0)).from_string(source)
         return template.render(
-            messages=case.get("messages", []), tools=None, documents=None,
+            messages=copy.deepcopy(case.get("messages", [])), tools=None, documents=None,
             add_generation_prompt=case.get("add_generation_prompt", True),
             bos_token=case.get("bos_token", "<s>"), eos_token=case.get("eos_token", "</s>"))
     except Exception as error:  # noqa: BLE001 - any failure of the reference is "an error" to compare
