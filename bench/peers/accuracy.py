@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How far Gale and llama.cpp are from exact arithmetic: mean KL divergence and top-1 agreement with the logits that float64
-gives for the same weights (the oracle of tests/oracle), over the tokens of one text. See docs/performance.md.
+"""How far Gale and llama.cpp are from exact arithmetic: mean KL divergence and top-1 agreement with the logits that
+float64 gives for the same weights (the oracle of tests/oracle), over the tokens of one text. See docs/performance.md.
 
     python3 bench/peers/accuracy.py --gale build/release/gale --model FILE... [--markdown FILE]
 
@@ -20,6 +20,7 @@ import time
 import numpy as np
 
 import llama_peer
+import machine
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "oracle"))
@@ -170,7 +171,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=1024, help="how many of the text's tokens (default 1024)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--work", type=pathlib.Path, default=HERE.parents[1] / "build" / "accuracy",
-                        help="folder of the float64 logits (4 bytes x tokens x vocabulary each; default build/accuracy)")
+                        help="folder of the float64 logits, 4 bytes x tokens x vocabulary each (default build/accuracy)")
     parser.add_argument("--flash-attention", choices=llama_peer.FLASH_ATTENTION, default="auto", help="of llama.cpp")
     parser.add_argument("--gale-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to gale logits")
     parser.add_argument("--reference-only", action="store_true", help="only compute the float64 logits")
@@ -179,6 +180,10 @@ def main():
     args = parser.parse_args()
     if not args.gale and not args.reference_only:
         parser.error("--gale PATH is needed")
+    args.gale = args.gale and os.path.abspath(args.gale)
+    for path in [*filter(None, [args.gale]), *args.model]:
+        if not os.path.isfile(path):
+            parser.error(f"{path} is not a file")
     args.work.mkdir(parents=True, exist_ok=True)
     text = args.text.read_text(encoding="utf-8")
     results = []
@@ -186,7 +191,8 @@ def main():
         results.append(measure(args, model, text))
         if args.json:
             args.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    table = markdown(results)
+    head = [] if args.reference_only else machine.lines(machine.facts(args.gale, args.threads, llama_peer.info(None)))
+    table = "\n".join(head + [markdown(results)])
     if not args.reference_only:
         print(table, end="")
     if args.markdown:

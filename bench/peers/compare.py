@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs Gale and llama.cpp (llama-cpp-python) side by side on the same file, threads and tokens, in interleaved rounds, and
-prints the ratios with their spread. See docs/performance.md for what is measured and how.
+"""Runs Gale and llama.cpp (llama-cpp-python) side by side on the same file, threads and tokens, in interleaved rounds,
+and prints the ratios with their spread. See docs/performance.md for what is measured and how.
 
     python3 bench/peers/compare.py --gale build/release/gale --model FILE... [--json FILE] [--markdown FILE]
 
@@ -8,7 +8,6 @@ Run it with a Python that has llama-cpp-python, built for this machine, on a mac
 """
 # Only the standard library: a child's peak of memory starts at its parent's, so this process has to stay small.
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import machine
 import report
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -47,15 +47,20 @@ def run(command, limit):
     drain.start()
     timer = threading.Timer(limit, os.killpg, (process.pid, signal.SIGKILL))
     timer.start()
-    first = os.read(process.stdout.fileno(), 1)
-    first_byte = time.perf_counter() - start
-    output = first + process.stdout.read()
-    drain.join()
-    process.stdout.close()
-    process.stderr.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    timer.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)  # or subprocess would wait for it again
+    try:
+        first = os.read(process.stdout.fileno(), 1)
+        first_byte = time.perf_counter() - start
+        output = first + process.stdout.read()
+    except BaseException:  # Ctrl-C doesn't reach another group
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        _, status, usage = os.wait4(process.pid, 0)
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)  # or subprocess would wait for it again
+        drain.join()
+        process.stdout.close()
+        process.stderr.close()
     if process.returncode != 0:
         text = errors[0].decode(errors="replace").strip()
         raise Failed(f"{shlex.join(command[:3])} ... ended with status {process.returncode}: {text[-500:]}")
@@ -92,7 +97,7 @@ def gale_bench(args, model, _prompts, _state):
 
 
 def gale_first(args, model, prompts, _state):
-    """Seconds from the start of the process to the first byte of the answer, and the peak of memory of another process."""
+    """Seconds from the start of a process to the first byte of its answer, and the peak of memory of another one."""
     out = {}
     for name, count in (("first token", FIRST_TOKENS), ("memory", MEMORY_TOKENS)):
         command = [args.gale, "run", model, "--raw", "--quiet", "--temperature", "0", "--max-tokens", "1",
@@ -121,8 +126,8 @@ def llama_first(flash):
         job = {"model": model, "threads": args.threads, "context": context(args), "flash": flash}
         first = peer(args, "first", job | {"prompt": prompts[str(FIRST_TOKENS)]["text"]})
         whole = peer(args, "first", job | {"prompt": prompts[str(MEMORY_TOKENS)]["text"]})
-        return {"first token": first["seconds"], "memory": whole["peak_bytes"],
-                "memory without python": whole["peak_bytes"] - whole["python_bytes"]}
+        return {"first token": first["seconds"], "memory": whole["peak_bytes"] - whole["python_bytes"],
+                "python memory": whole["python_bytes"]}
     return measure
 
 
@@ -156,36 +161,6 @@ def check_tokens(args, model, prompts):
                 f"{process.stderr.strip()[-200:]}")
 
 
-def first_line(command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=HERE, timeout=20)
-        return done.stdout.strip().split("\n")[0]
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
-def processor():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            fields = dict(tuple(map(str.strip, line.split(":", 1))) for line in file if ":" in line)
-        return f"{fields.get('model name', 'unknown')} (family {fields.get('cpu family')}, model {fields.get('model')})"
-    except OSError:
-        return os.uname().machine
-
-
-def machine(args):
-    info = peer(args, "info", {})
-    bytes_ = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-            "processor": processor(), "cores": len(os.sched_getaffinity(0)), "memory_gib": round(bytes_ / 2**30, 1),
-            "kernel": os.uname().release, "threads": args.threads, "rounds": args.rounds,
-            "gale": first_line(["git", "describe", "--always", "--dirty"]) or "unknown",
-            "gale_version": first_line([args.gale, "--version"]),
-            "llama_cpp": f"llama-cpp-python {info['version']} ({info['system']})",
-            "load": [round(x, 2) for x in os.getloadavg()],
-            "command": shlex.join(["python3", "bench/peers/compare.py", *sys.argv[1:]])}
-
-
 def numbers(text):
     return [int(x) for x in text.split(",")]
 
@@ -216,11 +191,12 @@ def arguments():
 def main():
     args = arguments()
     try:
-        result = {"machine": machine(args), "files": {}}
+        facts = machine.facts(args.gale, args.threads, peer(args, "info", {}))
     except Failed as error:
         sys.exit(f"compare: {error}")
-    if os.getloadavg()[0] > 0.5:
-        say(f"the load of this machine is {os.getloadavg()[0]:.1f}: something else runs, so figures will be wrong")
+    if facts["load"] > 0.5:
+        say(f"the load of this machine is {facts['load']}: something else runs, so figures will be wrong")
+    result = {"machine": facts, "files": {}}
     text = (HERE / "texts" / "mixed.txt").read_text(encoding="utf-8")
     for model in args.model:
         name, start = os.path.basename(model), time.monotonic()

@@ -1,5 +1,5 @@
-"""llama.cpp through the low-level calls of llama-cpp-python: one model, one context, one sequence; run as a program, one
-measurement of it in a process of its own.
+"""llama.cpp through the low-level calls of llama-cpp-python: one model, one context, one sequence; run as a program,
+one measurement of it in a process of its own.
 
     python3 bench/peers/llama_peer.py bench|first|prompts|info '{"model": ..., ...}'      prints JSON
 """
@@ -164,7 +164,7 @@ def bench(job):
 
 
 def first_token(job):
-    """Seconds from here, with Python and the library loaded, to the first token after a prompt; and the peak of memory."""
+    """Seconds from here, with Python and the library loaded, to the first token after a prompt; the peak of memory."""
     before = peak_bytes()
     start = time.perf_counter()
     llama = Llama(job["model"], job["threads"], job["context"], 512, job["flash"])

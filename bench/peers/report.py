@@ -2,6 +2,8 @@
 import re
 import statistics
 
+import machine
+
 LLAMA = {"llama off": "off", "llama on": "on"}  # engine: its flash attention
 SMALLER_IS_BETTER = {"first token", "memory"}
 
@@ -93,6 +95,9 @@ def table(rounds):
 def notes(rounds):
     """What the table has no column for."""
     lines = []
+    engine = next((e for e in values(rounds, "gale", "engine") if e), None)
+    if engine:
+        lines.append(f"{len(rounds)} rounds. Gale: {engine}.")
     bandwidth = [b for b in values(rounds, "gale", "bandwidth") if b]
     if bandwidth:
         lines.append(f"Memory: {median(bandwidth) / 1e9:.1f} GB/s ({min(bandwidth) / 1e9:.1f} .. "
@@ -103,21 +108,17 @@ def notes(rounds):
                  and (m := median(values(rounds, engine, f)))]
         if len(costs) > 1:
             lines.append(f"Time of a pass of 1 to {len(costs)} columns in passes of one, {name}: {' / '.join(costs)}.")
-    without = [median(values(rounds, e, "memory without python")) for e in LLAMA]
-    if any(without):
-        least = min(x for x in without if x)
-        lines.append(f"Peak memory of llama.cpp without what Python itself had taken before: {least / 1e6:.0f} MB.")
+    python = median([b for e in LLAMA for b in values(rounds, e, "python memory")])
+    if python:
+        lines.append(f"Python had taken {python / 1e6:.0f} MB before llama.cpp began; its peak memory is without them.")
     failures = sum(len(engine.get("failed", [])) for r in rounds for engine in r.values())
     if failures:
-        lines.append(f"**{failures} measurements failed** and are missing.")
+        lines.append(f"**Measurements that failed and are missing: {failures}.**")
     return lines
 
 
 def document(result):
-    m = result["machine"]
-    lines = [f"{m['date']}; {m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, Linux {m['kernel']}; "
-             f"{m['threads']} threads, {m['rounds']} rounds; Gale {m['gale']}; {m['llama_cpp']}; load before "
-             f"{m['load'][0]}.", "", f"    {m['command']}", ""]
+    lines = machine.lines(result["machine"])
     for name, file in result["files"].items():
         if file["rounds"]:
             lines += [f"### {name} ({file['bytes'] / 1e6:.0f} MB)", "", *table(file["rounds"]), ""]
