@@ -171,7 +171,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=1024, help="how many of the text's tokens (default 1024)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--work", type=pathlib.Path, default=HERE.parents[1] / "build" / "accuracy",
-                        help="folder of the float64 logits, 4 bytes x tokens x vocabulary each (default build/accuracy)")
+                        help="folder of float64 logits, 4 bytes x tokens x vocabulary each (default build/accuracy)")
     parser.add_argument("--flash-attention", choices=llama_peer.FLASH_ATTENTION, default="auto", help="of llama.cpp")
     parser.add_argument("--gale-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to gale logits")
     parser.add_argument("--reference-only", action="store_true", help="only compute the float64 logits")

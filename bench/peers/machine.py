@@ -51,5 +51,5 @@ def lines(m):
     flags = ", ".join(part.split("=")[0].strip() for part in m["llama_system"].replace("CPU :", "").split("|")
                       if part.strip().endswith("= 1"))
     return [f"{m['date']}; {m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, Linux {m['kernel']}; "
-            f"load before: {m['load']}. {m['threads']} threads. {m['gale']} ({m['commit']}); llama-cpp-python {m['llama_cpp']} "
-            f"({flags}).", "", f"    {m['command']}", ""]
+            f"load before: {m['load']}. {m['threads']} threads. {m['gale']} ({m['commit']}); "
+            f"llama-cpp-python {m['llama_cpp']} ({flags}).", "", f"    {m['command']}", ""]
