@@ -18,12 +18,6 @@ constexpr double kCacheShare = 0.5;
 // Bytes read to measure bandwidth: several times the last-level cache of desktop machines.
 constexpr size_t kBandwidthBytes = size_t{256} << 20;
 
-template <class T>
-std::optional<int64_t> as_id(const Result<std::optional<T>>& value) {
-  if (!value.ok() || !value->has_value()) return std::nullopt;
-  return static_cast<int64_t>(**value);
-}
-
 // The vocabulary as the file has it; nullopt if the file has none ("no_vocab").
 Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& metadata) {
   std::optional<text::Tokenizer> none;
@@ -48,18 +42,19 @@ Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& me
   const auto merges = metadata.texts("tokenizer.ggml.merges");
   if (!merges) return merges.error();
   if (*merges != nullptr) source.merges = **merges;
-  const auto id = [&](const char* key) { return as_id(metadata.integer(key)); };
-  source.bos = id("tokenizer.ggml.bos_token_id");
-  source.eos = id("tokenizer.ggml.eos_token_id");
-  source.eot = id("tokenizer.ggml.eot_token_id");
-  source.eom = id("tokenizer.ggml.eom_token_id");
-  source.unknown = id("tokenizer.ggml.unknown_token_id");
-  source.padding = id("tokenizer.ggml.padding_token_id");
-  const auto flag = [&](const char* key) -> Result<std::optional<bool>> { return metadata.boolean(key); };
+  for (const auto& [key, target] :
+       {std::pair{"tokenizer.ggml.bos_token_id", &source.bos}, std::pair{"tokenizer.ggml.eos_token_id", &source.eos},
+        std::pair{"tokenizer.ggml.eot_token_id", &source.eot}, std::pair{"tokenizer.ggml.eom_token_id", &source.eom},
+        std::pair{"tokenizer.ggml.unknown_token_id", &source.unknown},
+        std::pair{"tokenizer.ggml.padding_token_id", &source.padding}}) {
+    const auto value = metadata.integer(key);
+    if (!value) return value.error();
+    *target = *value;
+  }
   for (const auto& [key, target] : {std::pair{"tokenizer.ggml.add_bos_token", &source.add_bos},
                                     std::pair{"tokenizer.ggml.add_eos_token", &source.add_eos},
                                     std::pair{"tokenizer.ggml.add_space_prefix", &source.add_space_prefix}}) {
-    const auto value = flag(key);
+    const auto value = metadata.boolean(key);
     if (!value) return value.error();
     *target = *value;
   }

@@ -174,6 +174,12 @@ Result<GenerateResult> Session::generate(const GenerateOptions& options,
     result.reason = StopReason::cancelled;
     return result;
   }
+  if (state.tokens.size() >= state.engine->context) {  // an empty answer would look like success
+    return fail(ErrorKind::limit,
+                "{} tokens fill the context of {}: there is no room for an answer; shorten the prompt or ask for a "
+                "larger context with --context",
+                state.tokens.size(), state.engine->context);
+  }
   Sampler sampler(options.sampling);
   std::optional<text::StreamingDetokenizer> detokenizer;
   if (tokenizer != nullptr) detokenizer.emplace(*tokenizer, /*continues=*/true);
