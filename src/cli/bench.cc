@@ -57,15 +57,18 @@ std::string table(const engine::BenchmarkReport& report) {
     out += fmt::format("pass     {} column{:<4} {:>4.2f}x{}", m.columns, m.columns == 1 ? "" : "s",
                        m.seconds / report.columns[0].seconds, row(m));
   }
-  for (const auto& [depth, phases] : report.phases) {
-    out += fmt::format("\nphases of a decoding pass at depth {}:\n", depth);
+  const auto list = [&](const std::string& title, const std::vector<exec::PhaseTiming>& phases) {
+    out += fmt::format("\n{}:\n", title);
     for (const auto& phase : phases) {
       out +=
           fmt::format("  {:<24} {:>8.1f} us {:>9.2f} MB {:>8.1f} GB/s {:>5.0f} %\n", phase.name, phase.seconds * 1e6,
                       static_cast<double>(phase.bytes) * 1e-6, static_cast<double>(phase.bytes) / phase.seconds * 1e-9,
                       100 * static_cast<double>(phase.bytes) / phase.seconds / report.bandwidth);
     }
-  }
+  };
+  for (const auto& [depth, phases] : report.phases)
+    list(fmt::format("phases of a decoding pass at depth {}", depth), phases);
+  if (!report.prefill_phases.empty()) list("phases of a prefill pass", report.prefill_phases);
   return out;
 }
 
@@ -92,13 +95,15 @@ nlohmann::ordered_json to_json(const engine::BenchmarkReport& report, engine::En
   };
   out["decode"] = passes(report.decode);
   out["columns"] = passes(report.columns);
-  auto profiles = nlohmann::ordered_json::array();
-  for (const auto& [depth, phases] : report.phases) {
+  const auto list = [](const std::vector<exec::PhaseTiming>& phases) {
     auto array = nlohmann::ordered_json::array();
     for (const auto& p : phases) array.push_back({{"name", p.name}, {"seconds", p.seconds}, {"bytes", p.bytes}});
-    profiles.push_back({{"depth", depth}, {"phases", array}});
-  }
+    return array;
+  };
+  auto profiles = nlohmann::ordered_json::array();
+  for (const auto& [depth, phases] : report.phases) profiles.push_back({{"depth", depth}, {"phases", list(phases)}});
   out["phases"] = profiles;
+  out["prefill_phases"] = list(report.prefill_phases);
   return out;
 }
 

@@ -90,10 +90,10 @@ class Benchmark {
     return {};
   }
 
-  Result<std::vector<exec::PhaseTiming>> profile(Session& session, uint32_t depth) {
+  // Phases of whatever `work` runs.
+  Result<std::vector<exec::PhaseTiming>> profile(const std::function<Status()>& work) {
     engine_.cpu_executor()->set_profiling(true);
-    std::vector<double> ignored;
-    const Status status = time_decode(session, depth, ignored);
+    const Status status = work();
     auto phases = engine_.cpu_executor()->take_profile();
     engine_.cpu_executor()->set_profiling(false);
     if (!status) return status.error();
@@ -162,9 +162,14 @@ Result<BenchmarkReport> run_benchmark(Engine& engine, const BenchmarkOptions& op
   for (uint32_t c = 1; c <= options.max_columns; ++c) report.columns.push_back(measurement(0, c, columns[c - 1]));
   for (const size_t d :
        depths.size() > 1 ? std::vector<size_t>{0, depths.size() - 1} : std::vector<size_t>(depths.size(), 0)) {
-    auto phases = benchmark.profile(*sessions[d], depths[d]);
+    auto phases = benchmark.profile([&] { return benchmark.time_decode(*sessions[d], depths[d], warm_up); });
     if (!phases) return std::move(phases).error();
     report.phases.push_back({depths[d], std::move(*phases)});
+  }
+  if (options.prefill > 0) {
+    auto phases = benchmark.profile([&] { return benchmark.time_prefill(prefills); });
+    if (!phases) return std::move(phases).error();
+    report.prefill_phases = std::move(*phases);
   }
   return report;
 }

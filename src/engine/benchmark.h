@@ -42,6 +42,7 @@ struct BenchmarkReport {
     std::vector<exec::PhaseTiming> phases;  // of one decoding pass
   };
   std::vector<Phases> phases;  // for the first and the last depth
+  std::vector<exec::PhaseTiming> prefill_phases;  // of the prefill, averaged over its passes
 };
 
 // Depths that don't fit the engine's context are left out (and said through `note`). Error: reference executor;

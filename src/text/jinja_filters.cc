@@ -271,15 +271,15 @@ Value filter_wordcount(Context& context, const Value& value, const Arguments& ar
 Value filter_truncate(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters given("truncate", arguments, {"length", "killwords", "end", "leeway"});
   const MarkedText* self = as_text(value);
-  if (self == nullptr) raise("truncate needs a string, got '{}'", type_name(value));
   const MarkedText dots("...", true);
   const MarkedText& end = given.text(2) == nullptr ? dots : *given.text(2);
   const int64_t length = given.integer(0, 255), leeway = given.integer(3, 5);
   const auto end_length = static_cast<int64_t>(count_characters(end.bytes()));
   if (length < end_length) raise("expected length >= {}, got {}", end_length, length);
   if (leeway < 0) raise("expected leeway >= 0, got {}", leeway);
-  const auto size = static_cast<int64_t>(count_characters(self->bytes()));
+  const auto size = static_cast<int64_t>(length_of(value));
   if (size <= length || size - length <= leeway) return value;
+  if (self == nullptr) raise("truncate needs a string, got '{}'", type_name(value));
   MarkedText out = self->slice(0, character_offset(self->bytes(), static_cast<size_t>(length - end_length)));
   if (!given.flag(1, false)) {
     const size_t blank = out.bytes().rfind(' ');

@@ -364,7 +364,7 @@ Value format_percent(Context& context, const MarkedText& format, const Value& va
     plain = at;
   }
   out.append_slice(format, plain, bytes.size());
-  const bool mapping = named || dict != nullptr || (sequence != nullptr && !tuple);
+  const bool mapping = named || dict != nullptr || is_undefined(values) || (sequence != nullptr && !tuple);
   if (next < count && !mapping) raise("not all arguments converted during string formatting");
   return make_text(context, std::move(out));
 }

@@ -94,12 +94,11 @@ Value filter_dictsort(Context& context, const Value& value, const Arguments& arg
 
 Value filter_unique(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters given("unique", arguments, {"case_sensitive", "attribute"});
-  std::vector<std::pair<Value, Value>> keyed;  // a dict keeps the last value of a key, so keys are checked first
   std::vector<Value> out;
-  auto seen = std::make_shared<Dict>();
   std::unordered_multimap<std::string, Value> texts;
   for (const auto walked = iterate(context, value); const Value& item : walked->items) {
     const Value key = sort_key(context, item, given[1], given.flag(0, false));
+    make_dict(context, {{key, None{}}});  // rejects keys that Python cannot hash
     const std::string label = to_repr(context, as_number(key) ? Value(*as_number(key)) : key)->bytes();
     const auto [first, last] = texts.equal_range(label);
     if (std::any_of(first, last, [&](const auto& entry) { return equal(context, entry.second, key); })) continue;

@@ -67,11 +67,18 @@ void append(const LoweredAttention& step, PassState& pass, const SequenceColumns
                                block + pass.cache->layout(s.cache).key_bytes);
 }
 
+void find_blocks(const model::AttentionStep& step, const PassState& pass, const SequenceColumns& sequence,
+                 uint32_t kv_head, uint32_t chunk, const std::byte* (&blocks)[kBlocksPerChunk]) {
+  for (uint32_t b = 0; b < kBlocksPerChunk; ++b) {
+    blocks[b] = pass.cache->head_block(sequence.id, step.cache, kv_head, chunk * kBlocksPerChunk + b);
+  }
+}
+
 // Attends to one chunk for columns [first, end) of a sequence and all heads of a group. The partial result of row
 // (column, head of the group) goes to partials + (row * chunk stride + chunk - first chunk) * partial_floats.
 void attend_chunk(const LoweredAttention& step, PassState& pass, const SequenceColumns& sequence, uint32_t first,
                   uint32_t end, uint32_t kv_head, uint32_t chunk, ChunkRange chunks, float* partials,
-                  ThreadScratch& scratch) {
+                  ThreadScratch& scratch, const std::byte* const* next_blocks = nullptr) {
   const model::AttentionStep& s = step.step;
   const uint32_t chunk_begin = chunk * kChunkPositions, chunk_end = chunk_begin + kChunkPositions;
   scratch.rows.clear();
@@ -87,9 +94,7 @@ void attend_chunk(const LoweredAttention& step, PassState& pass, const SequenceC
   }
   if (scratch.rows.empty()) return;
   const std::byte* blocks[kBlocksPerChunk];
-  for (uint32_t b = 0; b < kBlocksPerChunk; ++b) {
-    blocks[b] = pass.cache->head_block(sequence.id, s.cache, kv_head, chunk * kBlocksPerChunk + b);
-  }
+  find_blocks(s, pass, sequence, kv_head, chunk, blocks);
   ChunkArguments arguments;
   arguments.blocks = blocks;
   arguments.first_position = chunk_begin;
@@ -101,6 +106,7 @@ void attend_chunk(const LoweredAttention& step, PassState& pass, const SequenceC
   arguments.rows = scratch.rows.data();
   arguments.row_count = static_cast<uint32_t>(scratch.rows.size());
   arguments.scratch = scratch.attention.data();
+  arguments.next_blocks = next_blocks;
   pass.attention->chunk(arguments);
 }
 
@@ -134,41 +140,69 @@ void merge_rows(const LoweredAttention& step, PassState& pass, const SequenceCol
   }
 }
 
-// Every task is one chunk of one KV head of one sequence; the task that owns a new position also appends it.
-void run_narrow(const LoweredAttention& step, size_t step_index, PassState& pass, ThreadScratch& scratch) {
+// A task of a narrow pass: one chunk of one KV head of one sequence.
+struct NarrowTask {
+  const SequenceColumns* sequence = nullptr;
+  ChunkRange chunks;
+  uint32_t kv_head = 0, chunk = 0;
+  float* partials = nullptr;  // of all rows of (sequence, KV head)
+  size_t counter = 0;         // of its finished chunks
+};
+
+size_t count_narrow_tasks(const model::AttentionStep& s, const PassState& pass) {
+  size_t count = 0;
+  for (const SequenceColumns& sequence : pass.sequences) {
+    count += visible_chunks(s, sequence.first_position, sequence.end_position()).size() * s.kv_heads;
+  }
+  return count;
+}
+
+NarrowTask narrow_task(const model::AttentionStep& s, PassState& pass, size_t index) {
+  NarrowTask task;
+  task.partials = pass.partials.data();
+  for (const SequenceColumns& sequence : pass.sequences) {
+    task.chunks = visible_chunks(s, sequence.first_position, sequence.end_position());
+    const size_t head_floats = sequence.columns.size() * group_size(s) * task.chunks.size() * partial_floats(s);
+    if (index < size_t{task.chunks.size()} * s.kv_heads) {
+      task.sequence = &sequence;
+      task.kv_head = static_cast<uint32_t>(index / task.chunks.size());
+      task.chunk = task.chunks.begin + static_cast<uint32_t>(index % task.chunks.size());
+      task.partials += task.kv_head * head_floats;
+      task.counter += task.kv_head;
+      return task;
+    }
+    index -= size_t{task.chunks.size()} * s.kv_heads;
+    task.partials += s.kv_heads * head_floats;
+    task.counter += s.kv_heads;
+  }
+  return task;
+}
+
+// Every thread takes a run of tasks that lie behind each other, so that it knows what it will read next. The task that
+// owns a new position also appends it; whoever finishes the last chunk of a head merges.
+void run_narrow(const LoweredAttention& step, size_t step_index, PassState& pass, int member, ThreadScratch& scratch) {
   const model::AttentionStep& s = step.step;
-  for (uint32_t task = pass.next_task[step_index].fetch_add(1, std::memory_order_relaxed);;
-       task = pass.next_task[step_index].fetch_add(1, std::memory_order_relaxed)) {
-    uint32_t rest = task;
-    size_t counter = 0;
-    float* partials = pass.partials.data();
-    const SequenceColumns* sequence = nullptr;
-    ChunkRange chunks;
-    for (const SequenceColumns& candidate : pass.sequences) {
-      chunks = visible_chunks(s, candidate.first_position, candidate.end_position());
-      const size_t rows = candidate.columns.size() * group_size(s);
-      if (rest < chunks.size() * s.kv_heads) {
-        sequence = &candidate;
-        partials += static_cast<size_t>(rest / chunks.size()) * rows * chunks.size() * partial_floats(s);
-        counter += rest / chunks.size();
-        break;
-      }
-      rest -= chunks.size() * s.kv_heads;
-      partials += s.kv_heads * rows * chunks.size() * partial_floats(s);
-      counter += s.kv_heads;
-    }
-    if (sequence == nullptr) return;
-    const uint32_t kv_head = rest / chunks.size(), chunk = chunks.begin + rest % chunks.size();
-    const uint32_t count = static_cast<uint32_t>(sequence->columns.size());
+  const Range mine = split_range(count_narrow_tasks(s, pass), member, pass.team->size());
+  if (mine.begin == mine.end) return;
+  NarrowTask task = narrow_task(s, pass, mine.begin);
+  for (size_t index = mine.begin; index < mine.end; ++index) {
+    const SequenceColumns& sequence = *task.sequence;
+    const uint32_t count = static_cast<uint32_t>(sequence.columns.size());
     for (uint32_t i = 0; i < count; ++i) {
-      if ((sequence->first_position + i) / kChunkPositions == chunk) append(step, pass, *sequence, i, kv_head, scratch);
+      if ((sequence.first_position + i) / kChunkPositions == task.chunk)
+        append(step, pass, sequence, i, task.kv_head, scratch);
     }
-    prepare_queries(step, pass, *sequence, 0, count, kv_head, scratch);
-    attend_chunk(step, pass, *sequence, 0, count, kv_head, chunk, chunks, partials, scratch);
-    std::atomic<uint32_t>& done = pass.chunks_done[step_index * pass.chunk_counters + counter];
-    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == chunks.size()) {
-      merge_rows(step, pass, *sequence, 0, count, kv_head, chunks, partials);
+    prepare_queries(step, pass, sequence, 0, count, task.kv_head, scratch);
+    const NarrowTask next = index + 1 < mine.end ? narrow_task(s, pass, index + 1) : NarrowTask{};
+    const std::byte* next_blocks[kBlocksPerChunk];
+    if (next.sequence != nullptr) find_blocks(s, pass, *next.sequence, next.kv_head, next.chunk, next_blocks);
+    attend_chunk(step, pass, sequence, 0, count, task.kv_head, task.chunk, task.chunks, task.partials, scratch,
+                 next.sequence != nullptr ? next_blocks : nullptr);
+    std::atomic<uint32_t>& done = pass.chunks_done[step_index * pass.chunk_counters + task.counter];
+    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == task.chunks.size()) {
+      merge_rows(step, pass, sequence, 0, count, task.kv_head, task.chunks, task.partials);
     }
+    task = next;
   }
 }
 
@@ -222,7 +256,7 @@ void run_wide(const LoweredAttention& step, size_t step_index, PassState& pass, 
 void run_attention(const LoweredAttention& step, size_t step_index, PassState& pass, int member) {
   ThreadScratch& scratch = pass.scratch[static_cast<size_t>(member)];
   if (pass.columns.size() <= kNarrowColumns) {
-    run_narrow(step, step_index, pass, scratch);
+    run_narrow(step, step_index, pass, member, scratch);
   } else {
     run_wide(step, step_index, pass, member, scratch);
   }

@@ -95,7 +95,11 @@ Result<TiledWeights> TiledWeights::load(const model::Program& program, const for
   for (const Placement& p : *planned) checkpoint.will_read(*p.weight);
   std::byte* const arena = weights.memory_.data();
   team.run([&](int member) {
-    for (const Placement& p : *planned) {
+    for (size_t i = 0; i < planned->size(); ++i) {
+      const Placement& p = (*planned)[i];
+      // The kernel maps pages around each fault, so pages at the borders of what was released come back: once more
+      // behind it.
+      if (member == 0 && i > 0) checkpoint.release(*(*planned)[i - 1].weight, (*planned)[i - 1].weight->bytes);
       const size_t rows = p.weight->rows();
       const size_t row_bytes = p.weight->bytes.size() / rows;
       const Range mine = split_range(divide_up<size_t>(rows, height), member, team.size());
@@ -113,6 +117,7 @@ Result<TiledWeights> TiledWeights::load(const model::Program& program, const for
       }
     }
   });
+  for (const format::Tensor& tensor : checkpoint.tensors()) checkpoint.release(tensor, tensor.bytes);
   return weights;
 }
 
