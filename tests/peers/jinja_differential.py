@@ -50,7 +50,8 @@ def expression(rng, depth):
     if pick < 0.74:
         return f"({inner()}).{rng.choice(METHODS)}"
     if pick < 0.79:
-        return f"({inner()})[{rng.choice(['0', '-1', '1:', ':2', '::-1', '0:1', literal('k'), ':-1', '1:9:2'])}]"
+        # "if messages" keeps jinja2 from folding constants, which makes a wrong slice undefined and not an error.
+        return f"({inner()} if messages else 0)[{rng.choice(['0', '-1', '1:', ':2', '::-1', '0:1', literal('k'), ':-1', '1:9:2'])}]"
     if pick < 0.85:
         return "[" + ", ".join(inner() for _ in range(rng.randint(0, 3))) + "]"
     if pick < 0.89:
