@@ -6,31 +6,8 @@ namespace gale::text::jinja {
 
 namespace {
 
-std::string describe_token(const LexedToken& token) {
-  switch (token.kind) {
-    case TokenKind::data:
-      return "template data";
-    case TokenKind::variable_begin:
-      return "begin of print statement";
-    case TokenKind::variable_end:
-      return "end of print statement";
-    case TokenKind::block_begin:
-      return "begin of statement block";
-    case TokenKind::block_end:
-      return "end of statement block";
-    case TokenKind::end:
-      return "end of template";
-    default:
-      return token.text;
-  }
-}
-
 bool is_word_operator(const LexedToken& token) {
   return token.kind == TokenKind::name && (token.text == "else" || token.text == "or" || token.text == "and");
-}
-
-bool is_reserved(std::string_view name) {
-  return name == "true" || name == "false" || name == "none" || name == "True" || name == "False" || name == "None";
 }
 
 }  // namespace
@@ -477,7 +454,7 @@ Target ExpressionParser::single_target(bool with_attribute) {
     expect_symbol(")");
     return target;
   }
-  if (!at(TokenKind::name) || is_reserved(current().text)) {
+  if (!at(TokenKind::name) || is_constant_name(current().text)) {
     fail_here(fmt::format("can't assign to '{}'", describe_token(current())));
   }
   target.name = take().text;
@@ -497,25 +474,6 @@ Target ExpressionParser::target(bool with_tuple, bool with_attribute) {
     tuple.items.push_back(single_target(with_attribute));
   }
   return tuple;
-}
-
-std::vector<Parameter> ExpressionParser::signature() {
-  std::vector<Parameter> parameters;
-  expect_symbol("(");
-  while (!at_symbol(")")) {
-    if (!parameters.empty()) expect_symbol(",");
-    Parameter parameter;
-    if (!at(TokenKind::name) || is_reserved(current().text)) fail_unexpected("a parameter name");
-    parameter.name = take_name();
-    if (skip_symbol("=")) {
-      parameter.fallback = expression();
-    } else if (!parameters.empty() && parameters.back().fallback != nullptr) {
-      fail_here("non-default argument follows default argument");
-    }
-    parameters.push_back(std::move(parameter));
-  }
-  expect_symbol(")");
-  return parameters;
 }
 
 }  // namespace gale::text::jinja

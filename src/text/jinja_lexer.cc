@@ -365,6 +365,29 @@ std::string normalize_source(std::string_view source) {
   return out;
 }
 
+std::string describe_token(const LexedToken& token) {
+  switch (token.kind) {
+    case TokenKind::data:
+      return "template data";
+    case TokenKind::variable_begin:
+      return "begin of print statement";
+    case TokenKind::variable_end:
+      return "end of print statement";
+    case TokenKind::block_begin:
+      return "begin of statement block";
+    case TokenKind::block_end:
+      return "end of statement block";
+    case TokenKind::end:
+      return "end of template";
+    default:
+      return token.text;
+  }
+}
+
+bool is_constant_name(std::string_view name) {
+  return name == "true" || name == "false" || name == "none" || name == "True" || name == "False" || name == "None";
+}
+
 std::vector<LexedToken> lex(std::string_view source) {
   return Lexer(source).run();
 }

@@ -32,6 +32,11 @@ struct LexedToken {
   size_t position = 0;  // byte in the source
 };
 
+// The token as error messages name it.
+std::string describe_token(const LexedToken& token);
+// true, none and so on: names that are literals and cannot be assigned to.
+bool is_constant_name(std::string_view name);
+
 // A syntax error: what and where.
 struct SyntaxFailure {
   std::string message;

@@ -203,6 +203,25 @@ class StatementParser {
 
 }  // namespace
 
+std::vector<Parameter> ExpressionParser::signature() {
+  std::vector<Parameter> parameters;
+  expect_symbol("(");
+  while (!at_symbol(")")) {
+    if (!parameters.empty()) expect_symbol(",");
+    Parameter parameter;
+    if (!at(TokenKind::name) || is_constant_name(current().text)) fail_unexpected("a parameter name");
+    parameter.name = take_name();
+    if (skip_symbol("=")) {
+      parameter.fallback = expression();
+    } else if (!parameters.empty() && parameters.back().fallback != nullptr) {
+      fail_here("non-default argument follows default argument");
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  expect_symbol(")");
+  return parameters;
+}
+
 std::unique_ptr<const Tree> parse(std::string_view source) {
   auto tree = std::make_unique<Tree>();
   tree->source = normalize_source(source);
