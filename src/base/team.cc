@@ -15,7 +15,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/contention.h"
 #include "base/cpu.h"
 
 namespace gale {
@@ -27,11 +26,11 @@ constexpr int most_threads = 1024;
 constexpr size_t line_bytes = 128;
 
 // How long a member watches a gate before it sleeps; a sleep and a wake cost 5 to 50 us. Partners that all run arrive
-// within a few microseconds of each other, and the next run of a model follows the last within some tens.
-constexpr double watch_us = 50.0;
-// The same for a member that shares its processor with another program: what it watches there is taken from its own
-// share, and it is the share that decides the speed then.
-constexpr double contended_watch_us = 1.0;
+// within a few microseconds of each other, and the next run of a model follows the last within some tens. With a busy
+// program on every processor a member also waits while its partner is preempted, for a millisecond or more: it sleeps
+// then, which keeps the turns of the members together. Watching for 1 us there (every barrier sleeps) halved the speed
+// of decoding, 100 to 700 us made no difference.
+constexpr double watch_us = 100.0;
 
 void pause_processor() {
 #if defined(__x86_64__)
@@ -67,19 +66,16 @@ class Gate {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) futex(FUTEX_WAKE_PRIVATE, INT_MAX);
   }
 
-  enum class Passage { watched, slept };
-
   // Waits until the value is no longer `old`: watches it for a number of pauses, then sleeps.
-  Passage pass(uint32_t old, uint32_t pauses) {
+  void pass(uint32_t old, uint32_t pauses) {
     for (uint32_t i = 0; i < pauses; ++i) {
-      if (value() != old) return Passage::watched;
+      if (value() != old) return;
       pause_processor();
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     // The kernel compares again before it lets the thread sleep.
     while (value_.load(std::memory_order_seq_cst) == old) futex(FUTEX_WAIT_PRIVATE, old);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-    return Passage::slept;
   }
 
  private:
@@ -127,13 +123,11 @@ bool pin(pthread_t thread, int processor) {
 struct Team::State {
   // What only one member touches, apart from the others'.
   struct alignas(line_bytes) Member {
-    uint32_t phase = 0;   // barriers passed, the end of each run included
-    uint32_t pauses = 0;  // of a watch before sleep
-    ContentionMeter meter;
+    uint32_t phase = 0;  // barriers passed, the end of each run included
   };
 
   int size = 1;
-  uint32_t pauses = 0, contended_pauses = 0;  // of a watch before sleep
+  uint32_t pauses = 0;  // of a watch before sleep
   std::vector<int> processors;
   bool pin_caller = false;
 
@@ -157,19 +151,10 @@ struct Team::State {
     return old;
   }
 
-  void adapt(Member& member) { member.pauses = member.meter.contended() ? contended_pauses : pauses; }
-
-  // Waits at a gate as this member.
-  void wait(Gate& gate, uint32_t old, int member) {
-    Member& self = members[static_cast<size_t>(member)];
-    if (gate.pass(old, self.pauses) == Gate::Passage::slept) adapt(self);
-  }
-
   void work(int member) {
     for (uint32_t runs = 0;; ++runs) {
-      wait(start, runs, member);
+      start.pass(runs, pauses);
       if (stop) return;
-      adapt(members[static_cast<size_t>(member)]);
       call(context, member);
       arrive(member);  // nobody but the caller waits for the end
     }
@@ -206,9 +191,7 @@ Result<std::unique_ptr<Team>> Team::create(const Options& options) {
   state->members.resize(static_cast<size_t>(options.threads));
   // With more members than processors the awaited one may need this very processor: sleep at once.
   if (options.threads > 1 && static_cast<size_t>(options.threads) <= allowed_processors().size()) {
-    const double pauses_per_us = measure_pauses_per_us();
-    state->pauses = static_cast<uint32_t>(watch_us * pauses_per_us);
-    state->contended_pauses = static_cast<uint32_t>(contended_watch_us * pauses_per_us);
+    state->pauses = static_cast<uint32_t>(watch_us * measure_pauses_per_us());
   }
   // From here on the destructor ends the threads that were started.
   std::unique_ptr<Team> team(new Team(std::move(state)));
@@ -240,19 +223,18 @@ void Team::run_raw(void (*call)(void*, int), void* context) {
   ProcessorSet before(widest_machine);
   const bool pinned = state.pin_caller && before.read(::pthread_self()) && pin(::pthread_self(), state.processors[0]);
   if (state.size > 1) {
-    state.adapt(state.members[0]);
     state.call = call;
     state.context = context;
     state.start.open(state.start.value() + 1);
   }
   call(context, 0);
-  if (state.size > 1) state.wait(state.phase, state.arrive(0), 0);
+  if (state.size > 1) state.phase.pass(state.arrive(0), state.pauses);
   if (pinned) before.apply(::pthread_self());
 }
 
 void Team::barrier(int member) {
   State& state = *state_;
-  if (state.size > 1) state.wait(state.phase, state.arrive(member), member);
+  if (state.size > 1) state.phase.pass(state.arrive(member), state.pauses);
 }
 
 }  // namespace gale

@@ -22,7 +22,7 @@ using enum TensorType;
 constexpr size_t kHeight = 16;
 constexpr size_t kVector = 64;           // bytes of one vector: a 32-bit lane for each row
 constexpr size_t kHalves = 2 * kHeight;  // bytes of one half per row
-constexpr size_t kPrefetchBytes = 2048;  // how far ahead of the block in work
+constexpr size_t kPrefetchBytes = 4096;  // how far ahead of the block in work
 
 __m512i load(const std::byte* at) {
   return _mm512_loadu_si512(at);
