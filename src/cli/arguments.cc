@@ -118,7 +118,7 @@ Result<std::vector<int32_t>> parse_token_list(std::string_view text) {
     const size_t dash = part.find('-', 1);
     const auto first = parse_whole<int32_t>(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_whole<int32_t>(part.substr(dash + 1));
-    if (!first || !last || *last < *first || *last - *first > 1 << 20) {
+    if (!first || !last || *last < *first || int64_t{*last} - *first > 1 << 20) {
       return fail(ErrorKind::invalid_input, "'{}' is not a token id or a range of them; write for example 1,2,3 or 5-9",
                   part);
     }
@@ -137,7 +137,7 @@ Result<std::vector<uint32_t>> parse_number_list(std::string_view text) {
     const bool thousands = !part.empty() && (part.back() == 'k' || part.back() == 'K');
     if (thousands) part.remove_suffix(1);
     const auto value = parse_whole<uint32_t>(part);
-    if (!value || *value > 1u << 22)
+    if (!value || *value > (thousands ? 1u << 20 : 1u << 22))
       return fail(ErrorKind::invalid_input, "'{}' is not a whole number like 0, 512 or 4k", whole);
     numbers.push_back(thousands ? *value * 1024 : *value);
   }

@@ -111,7 +111,10 @@ int run(const Arguments& arguments) {
     }
     if (program) {
       const auto memory = memory_table(*program, *hparams, arguments);
-      if (!memory) return report(memory.error());
+      if (!memory) {
+        print_error(memory.error().message);
+        return kExitUsage;
+      }
       out += *memory;
     } else {
       out += fmt::format("\nGale can't run this model: {}\n", program.error().message);

@@ -207,6 +207,7 @@ int run(const Arguments& arguments) {
   }
   auto engine = engine::Engine::open(arguments.operands()[0], *options);
   if (!engine) return report(engine.error());
+  if (interrupted().load()) return kExitInterrupted;  // while the model was loaded
   if (!(*engine)->has_tokenizer()) {
     return report(fail(ErrorKind::unsupported,
                        "{}: the file has no vocabulary, so it can't read or write text; 'gale logits' "

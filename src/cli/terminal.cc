@@ -7,7 +7,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <clocale>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef GALE_LIBEDIT
@@ -107,12 +109,52 @@ const char* current_prompt = "";
 char* prompt_of(EditLine*) {
   return const_cast<char*>(current_prompt);
 }
+
+// One byte of standard input; nullopt at its end and once Ctrl-C was pressed.
+std::optional<uint8_t> read_byte() {
+  for (;;) {
+    uint8_t byte = 0;
+    if (interrupt_flag.load()) return std::nullopt;
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got == 1) return byte;
+    if (got == 0 || errno != EINTR) return std::nullopt;
+  }
+}
+
+// libedit's own reader goes on waiting after a signal, so that Ctrl-C could not leave the prompt.
+int read_character(EditLine*, wchar_t* out) {
+  const auto first = read_byte();
+  if (!first) return interrupt_flag.load() ? -1 : 0;
+  const int more = *first < 0xC2 || *first > 0xF4 ? 0 : *first < 0xE0 ? 1 : *first < 0xF0 ? 2 : 3;
+  if (more == 0) {
+    *out = *first < 0x80 ? static_cast<wchar_t>(*first) : L'\uFFFD';
+    return 1;
+  }
+  uint32_t code = *first & (0x3Fu >> more);
+  for (int i = 0; i < more; ++i) {
+    const auto next = read_byte();
+    if (!next) return interrupt_flag.load() ? -1 : 0;
+    if ((*next & 0xC0) != 0x80) {
+      *out = L'\uFFFD';
+      return 1;
+    }
+    code = code << 6 | (*next & 0x3Fu);
+  }
+  const bool valid = code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF) &&
+                     code >= (more == 1   ? 0x80u
+                              : more == 2 ? 0x800u
+                                          : 0x10000u);
+  *out = valid ? static_cast<wchar_t>(code) : L'\uFFFD';
+  return 1;
+}
 }  // namespace
 #endif
 
 LineReader::LineReader() : state_(std::make_unique<State>()) {
 #ifdef GALE_LIBEDIT
   if (!input_is_terminal()) return;
+  // libedit turns characters into bytes by the locale; without one of UTF-8 only ASCII could be typed.
+  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX < 4) std::setlocale(LC_CTYPE, "C.UTF-8");
   state_->editor = el_init("gale", stdin, stderr, stderr);
   if (state_->editor == nullptr) return;
   HistEvent event;
@@ -124,6 +166,7 @@ LineReader::LineReader() : state_(std::make_unique<State>()) {
   el_set(state_->editor, EL_PROMPT, prompt_of);
   el_set(state_->editor, EL_EDITOR, "emacs");
   el_set(state_->editor, EL_SIGNAL, 0);
+  el_set(state_->editor, EL_GETCFN, read_character);
 #endif
 }
 
@@ -168,6 +211,7 @@ Result<std::string> read_input() {
   for (;;) {
     const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR && !interrupt_flag.load()) continue;
+    if (got < 0 && interrupt_flag.load()) return fail(ErrorKind::cancelled, "interrupted while reading standard input");
     if (got < 0) return fail(ErrorKind::io, "cannot read standard input: {}", std::strerror(errno));
     if (got == 0) return text;
     text.append(buffer, static_cast<size_t>(got));
