@@ -51,6 +51,9 @@ Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& me
     if (!value) return value.error();
     *target = *value;
   }
+  const auto more_eos = metadata.integers("tokenizer.ggml.eos_token_ids");
+  if (!more_eos) return more_eos.error();
+  if (more_eos->has_value()) source.more_eos = **more_eos;
   for (const auto& [key, target] : {std::pair{"tokenizer.ggml.add_bos_token", &source.add_bos},
                                     std::pair{"tokenizer.ggml.add_eos_token", &source.add_eos},
                                     std::pair{"tokenizer.ggml.add_space_prefix", &source.add_space_prefix}}) {

@@ -95,6 +95,7 @@ void find_end_tokens(const VocabularySource& source, TokenizerData& data) {
   add_id(data.eos >= 0 ? std::optional<int64_t>(data.eos) : std::nullopt);
   add_id(source.eot);
   add_id(source.eom);
+  for (const int64_t id : source.more_eos) add_id(id);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 }

@@ -23,6 +23,7 @@ struct VocabularySource {
   std::span<const int64_t> kinds;     // empty, or one TokenKind per token
   std::span<const std::string_view> merges;  // "left right", best first
   std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
+  std::span<const int64_t> more_eos;  // further ids that end a turn (tokenizer.ggml.eos_token_ids)
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 

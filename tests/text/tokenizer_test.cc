@@ -258,8 +258,11 @@ TEST(Tokenizer, EndTokensByIdAndByText) {
   const Token start = v.add("<|im_start|>", TokenKind::control);
   v.extra.eos = eos;
   v.extra.eot = eot;
+  const Token listed = v.add("also", TokenKind::normal);
+  const std::vector<int64_t> list{eos, listed, -1, 1000000};  // what is no token is not counted
+  v.extra.more_eos = list;
   const Tokenizer t = make(v);
-  EXPECT_EQ(t.end_tokens(), (Tokens{eos, eot, im_end, marked_wrong}));
+  EXPECT_EQ(t.end_tokens(), (Tokens{eos, eot, im_end, marked_wrong, listed}));
   EXPECT_TRUE(t.ends_turn(im_end));
   EXPECT_FALSE(t.ends_turn(start));
   EXPECT_FALSE(t.ends_turn('a'));
