@@ -125,6 +125,8 @@ std::optional<uint8_t> read_byte() {
 int read_character(EditLine*, wchar_t* out) {
   const auto first = read_byte();
   if (!first) return interrupt_flag.load() ? -1 : 0;
+  // A Ctrl-D that was typed while the terminal itself edited lines (between two prompts) comes as a zero byte.
+  if (*first == 0) return 0;
   const int more = *first < 0xC2 || *first > 0xF4 ? 0 : *first < 0xE0 ? 1 : *first < 0xF0 ? 2 : 3;
   if (more == 0) {
     *out = *first < 0x80 ? static_cast<wchar_t>(*first) : L'\uFFFD';

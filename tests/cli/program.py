@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import oracle_models  # noqa: E402
 
 GALE = os.environ.get('GALE_BINARY', '')
-SECONDS = 300  # after which a command counts as hanging
+SECONDS = 120  # after which a command counts as hanging
 
 
 def gale(*words, input=None, **more):

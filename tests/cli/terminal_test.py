@@ -76,7 +76,7 @@ class Chat:
         return self.process.returncode
 
     def leave(self):
-        """Ctrl-D until the program ends: between two lines the terminal itself takes the key, and it is lost."""
+        """Ctrl-D ends the program, also one that comes while the terminal itself still edits lines; more do no harm."""
         for _ in range(20):
             if not self.finished():
                 self.send(CTRL_D)
