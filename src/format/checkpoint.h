@@ -44,6 +44,10 @@ class Checkpoint {
   // Hints for the pages of one tensor (or a part of its bytes).
   void will_read(const Tensor& tensor) const { files_[tensor.file].will_read(tensor.bytes); }
   void release(const Tensor& tensor, std::span<const std::byte> part) const { files_[tensor.file].release(part); }
+  // Gives all pages of the files back (what is touched again is mapped again).
+  void release_all() const {
+    for (const MappedFile& file : files_) file.release(file.bytes());
+  }
   uint64_t total_bytes() const;  // sum of the files' sizes
 
  private:

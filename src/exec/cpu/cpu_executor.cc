@@ -142,7 +142,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Program& p
   auto weights = TiledWeights::load(program, checkpoint, kernels.height, *state->team);
   if (!weights) return std::move(weights).error();
   state->weights = std::move(*weights);
-  auto lowered = lower(program, state->weights, kernels, options.threads);
+  auto lowered = lower(program, checkpoint, state->weights, kernels, options.threads);
   if (!lowered) return std::move(lowered).error();
   state->lowered = std::move(*lowered);
   GALE_TRY(check_embeddings(state->lowered));

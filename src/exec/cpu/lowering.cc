@@ -127,8 +127,8 @@ Status fill_frequencies(RopeFrequencies& out) {
 
 }  // namespace
 
-Result<LoweredProgram> lower(const model::Program& program, const TiledWeights& weights, const MatrixKernels& kernels,
-                             int threads) {
+Result<LoweredProgram> lower(const model::Program& program, const format::Checkpoint& checkpoint,
+                             const TiledWeights& weights, const MatrixKernels& kernels, int threads) {
   LoweredProgram out;
   for (const model::Step& step : program.steps) {
     LoweredStep lowered;
@@ -158,6 +158,7 @@ Result<LoweredProgram> lower(const model::Program& program, const TiledWeights& 
       lowered.action = std::move(action);
     }
     out.steps.push_back(std::move(lowered));
+    checkpoint.release_all();
   }
   for (RopeFrequencies& rope : out.ropes) GALE_TRY(fill_frequencies(rope));
   return out;

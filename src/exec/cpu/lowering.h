@@ -78,8 +78,9 @@ struct LoweredProgram {
   size_t largest_head = 0;   // largest head or value size
 };
 
-// `weights` must outlive the result.
-Result<LoweredProgram> lower(const model::Program& program, const TiledWeights& weights, const MatrixKernels& kernels,
-                             int threads);
+// `weights` must outlive the result. Pages of the checkpoint's files are given back step by step: reading a small
+// tensor maps the pages around it, too.
+Result<LoweredProgram> lower(const model::Program& program, const format::Checkpoint& checkpoint,
+                             const TiledWeights& weights, const MatrixKernels& kernels, int threads);
 
 }  // namespace gale::exec

@@ -117,7 +117,7 @@ Result<TiledWeights> TiledWeights::load(const model::Program& program, const for
       }
     }
   });
-  for (const format::Tensor& tensor : checkpoint.tensors()) checkpoint.release(tensor, tensor.bytes);
+  checkpoint.release_all();
   return weights;
 }
 
