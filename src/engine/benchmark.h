@@ -41,7 +41,7 @@ struct BenchmarkReport {
     uint32_t depth = 0;
     std::vector<exec::PhaseTiming> phases;  // of one decoding pass
   };
-  std::vector<Phases> phases;  // for the first and the last depth
+  std::vector<Phases> phases;                     // for the first and the last depth
   std::vector<exec::PhaseTiming> prefill_phases;  // of the prefill, averaged over its passes
 };
 

@@ -37,9 +37,10 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // Adjacent parts of the same origin are joined. Errors: raise_exception of the template, operations on undefined values,
-  // the limits on steps and output size; with line and column.
-  Result<std::vector<RenderedPart>> render(const std::vector<ChatMessage>& messages, const ChatRenderOptions& options) const;
+  // Adjacent parts of the same origin are joined. Errors: raise_exception of the template, operations on undefined
+  // values, the limits on steps and output size; with line and column.
+  Result<std::vector<RenderedPart>> render(const std::vector<ChatMessage>& messages,
+                                           const ChatRenderOptions& options) const;
 
  private:
   struct State;

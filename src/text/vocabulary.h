@@ -19,8 +19,8 @@ struct VocabularySource {
   std::string_view model;          // tokenizer.ggml.model: "gpt2", "llama", ...
   std::string_view pre_tokenizer;  // tokenizer.ggml.pre; empty: the key is missing
   std::span<const std::string_view> tokens;
-  std::span<const float> scores;      // empty, or one per token
-  std::span<const int64_t> kinds;     // empty, or one TokenKind per token
+  std::span<const float> scores;             // empty, or one per token
+  std::span<const int64_t> kinds;            // empty, or one TokenKind per token
   std::span<const std::string_view> merges;  // "left right", best first
   std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
   std::span<const int64_t> more_eos;  // further ids that end a turn (tokenizer.ggml.eos_token_ids)

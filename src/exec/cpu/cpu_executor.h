@@ -23,19 +23,19 @@ struct CpuOptions {
 
 // What one phase of the last passes cost, for `gale bench`.
 struct PhaseTiming {
-  std::string name;      // "q/k/v", "attention", ...
-  uint64_t bytes = 0;    // weights and cache that one pass had to read in phases of this name
-  double seconds = 0;    // of one pass, averaged
+  std::string name;    // "q/k/v", "attention", ...
+  uint64_t bytes = 0;  // weights and cache that one pass had to read in phases of this name
+  double seconds = 0;  // of one pass, averaged
 };
 
-// Column results do not depend, to the last bit, on the other columns of a pass, on how a prompt was cut into passes, on
-// the number of threads, or on the instruction set.
+// Column results do not depend, to the last bit, on the other columns of a pass, on how a prompt was cut into passes,
+// on the number of threads, or on the instruction set.
 class CpuExecutor {
  public:
-  // Re-tiles all weights (this reads the file; pages are given back as it goes). `program` and `checkpoint` must outlive
-  // this. Errors: a tensor type without a kernel (named), not enough memory (with both numbers).
-  static Result<std::unique_ptr<CpuExecutor>> create(const model::Program& program, const format::Checkpoint& checkpoint,
-                                                     const CpuOptions& options);
+  // Re-tiles all weights (this reads the file; pages are given back as it goes). `program` and `checkpoint` must
+  // outlive this. Errors: a tensor type without a kernel (named), not enough memory (with both numbers).
+  static Result<std::unique_ptr<CpuExecutor>> create(const model::Program& program,
+                                                     const format::Checkpoint& checkpoint, const CpuOptions& options);
   ~CpuExecutor();
 
   Result<SequenceId> open_sequence(uint32_t max_positions);

@@ -15,11 +15,13 @@
 namespace gale::exec {
 
 constexpr uint32_t kBlockPositions = 64;
-constexpr uint32_t kChunkPositions = 256;  // attention is split at multiples of this position, whatever the pass looks like
+constexpr uint32_t kChunkPositions =
+    256;  // attention is split at multiples of this position, whatever the pass looks like
 
 // Layout of one block of one KV head (E = element; positions p in 0..63):
 //   F32, F16  keys E [4 tiles][head_size][16 positions], then values E [64][value_size]
-//   Q8_0      keys: [4 tiles][head_size / 32] x (f16 scale[16], i8 [32][16]); values: [64][value_size / 32] x (f16, i8 [32])
+//   Q8_0      keys: [4 tiles][head_size / 32] x (f16 scale[16], i8 [32][16]); values: [64][value_size / 32] x (f16, i8
+//   [32])
 // (Q8_0 wants head sizes that are multiples of 32: an error otherwise.)
 struct HeadBlockLayout {
   size_t key_bytes = 0, value_bytes = 0;
@@ -42,13 +44,15 @@ class KvCache {
   // False if a windowed cache no longer holds the positions that a query at `length` would see.
   bool truncate(SequenceId id, uint32_t length);
 
-  // Takes the blocks that positions [length, length + count) need. Errors: limit (sequence full, or no memory), with numbers.
+  // Takes the blocks that positions [length, length + count) need. Errors: limit (sequence full, or no memory), with
+  // numbers.
   Status reserve(SequenceId id, uint32_t count);
-  // Makes the positions part of the sequence, and gives back blocks that no later query of a windowed cache can see. (The
-  // `window` positions before the new length are kept, and 64 more so that a short rewind is possible.)
+  // Makes the positions part of the sequence, and gives back blocks that no later query of a windowed cache can see.
+  // (The `window` positions before the new length are kept, and 64 more so that a short rewind is possible.)
   void commit(SequenceId id, uint32_t count);
 
-  // Block `block` (positions 64 * block ...) of KV head `head` in cache `cache`; null if it was given back or never taken.
+  // Block `block` (positions 64 * block ...) of KV head `head` in cache `cache`; null if it was given back or never
+  // taken.
   std::byte* head_block(SequenceId id, uint32_t cache, uint32_t head, uint32_t block) const;
   const HeadBlockLayout& layout(uint32_t cache) const;
   CacheType type() const;

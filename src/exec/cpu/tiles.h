@@ -1,4 +1,5 @@
-// Weights re-tiled so that each row owns one 32-bit lane of a vector: one load and decode feeds all columns, no sum crosses lanes.
+// Weights re-tiled so that each row owns one 32-bit lane of a vector: one load and decode feeds all columns, no sum
+// crosses lanes.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@
 
 namespace gale::exec {
 
-// A *tile row* holds `height` rows (8 or 16) of a weight over their whole length, block after block; every quantised type
-// takes exactly the bytes that the same rows take in the file. Inside a block of 32 values (K quants: 8 such blocks behind
-// their common head), with H = height, r = row in the tile and everything little endian:
+// A *tile row* holds `height` rows (8 or 16) of a weight over their whole length, block after block; every quantised
+// type takes exactly the bytes that the same rows take in the file. Inside a block of 32 values (K quants: 8 such
+// blocks behind their common head), with H = height, r = row in the tile and everything little endian:
 //
 //   Q4_0   f16 d[H] | nibbles
 //   Q4_1   f16 d[H] | f16 m[H] | nibbles
@@ -38,11 +39,11 @@ bool has_matrix_kernel(format::TensorType type);
 size_t tile_row_bytes(format::TensorType type, uint32_t height, size_t row_length);
 
 // Re-tiles `rows` (1 .. height) consecutive rows as they stand in the file into one tile row.
-void make_tile_row(format::TensorType type, uint32_t height, size_t row_length, const std::byte* file_rows, uint32_t rows,
-                   std::byte* tile_row);
+void make_tile_row(format::TensorType type, uint32_t height, size_t row_length, const std::byte* file_rows,
+                   uint32_t rows, std::byte* tile_row);
 
 // Decodes row `row` of a tile row to floats [row_length], with the values of format::decode (used by embeddings).
-void decode_tile_row(format::TensorType type, uint32_t height, size_t row_length, const std::byte* tile_row, uint32_t row,
-                     float* out);
+void decode_tile_row(format::TensorType type, uint32_t height, size_t row_length, const std::byte* tile_row,
+                     uint32_t row, float* out);
 
 }  // namespace gale::exec

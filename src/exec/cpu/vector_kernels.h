@@ -1,4 +1,5 @@
-// Element-wise and per-row arithmetic of a pass: norms, activations, rotary embedding; the same bits on every instruction set.
+// Element-wise and per-row arithmetic of a pass: norms, activations, rotary embedding; the same bits on every
+// instruction set.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ struct VectorKernels {
   // out = w * (x / sqrt(mean(x^2) + epsilon)), computed as (x * inverse) * w. out may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t n, float* out);
   // sum = residual + rms(x; post_weight)
-  void (*add_rms_norm)(const float* x, const float* post_weight, float epsilon, const float* residual, size_t n, float* sum);
+  void (*add_rms_norm)(const float* x, const float* post_weight, float epsilon, const float* residual, size_t n,
+                       float* sum);
   // out = silu(gate) * up, gelu_tanh(gate) * up. out may be gate.
   void (*silu_gated)(const float* gate, const float* up, size_t n, float* out);
   void (*gelu_gated)(const float* gate, const float* up, size_t n, float* out);
@@ -24,7 +26,8 @@ struct VectorKernels {
   void (*add)(float* x, const float* y, size_t n);
   // x = scale * x
   void (*scale)(float* x, float scale, size_t n);
-  // Rotates one head in place: pair i turns by cos[i], sin[i] (n / 2 of them); neighbours (2i, 2i+1) or halves (i, i + n/2).
+  // Rotates one head in place: pair i turns by cos[i], sin[i] (n / 2 of them); neighbours (2i, 2i+1) or halves (i, i +
+  // n/2).
   void (*rope_neighbours)(float* head, const float* cos, const float* sin, size_t n);
   void (*rope_halves)(float* head, const float* cos, const float* sin, size_t n);
 };
