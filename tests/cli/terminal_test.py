@@ -162,7 +162,9 @@ class Terminal(unittest.TestCase):
         os.kill(chat.pid, signal.SIGINT)
         os.kill(chat.pid, signal.SIGINT)
         # Signals that come before the first was looked at are one; either way the next at the prompt leaves.
+        end = time.monotonic() + SECONDS
         while not chat.finished() and not re.search(rb'cancelled.*' + PROMPT, chat.seen, re.S):
+            self.assertLess(time.monotonic(), end, 'neither signal stopped the answer')
             chat.read_some(0.1)
         if not chat.finished():
             chat.send(CTRL_C)
