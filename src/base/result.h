@@ -30,6 +30,12 @@ template <class... Args>
   return Error{kind, fmt::format(format, std::forward<Args>(args)...)};
 }
 
+// The error with the file it is about in front, if the message doesn't name it yet.
+[[nodiscard]] inline Error in_file(const std::string& path, const Error& error) {
+  if (error.message.find(path) != std::string::npos) return error;
+  return Error{error.kind, path + ": " + error.message};
+}
+
 // A value of type T or an Error. T must not be Error. `value()` may be called only when `ok()`.
 template <class T>
 class [[nodiscard]] Result {

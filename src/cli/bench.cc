@@ -1,5 +1,4 @@
 // `gale bench`: speed against the limit, as a table, JSON and a picture.
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu.h"
@@ -123,15 +122,6 @@ Chart to_chart(const engine::BenchmarkReport& report, const std::string& title) 
   return chart;
 }
 
-Status write_text(const std::string& path, const std::string& text) {
-  if (path == "-") return write_output(text);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return fail(ErrorKind::io, "cannot write '{}'", path);
-  return {};
-}
-
 int run(const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     print_error("which model? usage: gale bench MODEL");
@@ -157,11 +147,11 @@ int run(const Arguments& arguments) {
     if (const Status status = write_output(head + table(*result)); !status) return report(status.error());
   }
   if (json) {
-    if (const Status status = write_text(*json, to_json(*result, **engine, path).dump(2) + "\n"); !status)
+    if (const Status status = write_file(*json, to_json(*result, **engine, path).dump(2) + "\n"); !status)
       return report(status.error());
   }
   if (const auto svg = arguments.text("--svg")) {
-    if (const Status status = write_text(*svg, draw(to_chart(*result, path))); !status) return report(status.error());
+    if (const Status status = write_file(*svg, draw(to_chart(*result, path))); !status) return report(status.error());
   }
   return kExitSuccess;
 }

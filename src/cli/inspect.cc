@@ -85,15 +85,12 @@ int run(const Arguments& arguments) {
   const std::string& path = arguments.operands()[0];
   const auto checkpoint = format::Checkpoint::open(path);
   if (!checkpoint) return report(checkpoint.error());
-  const auto with_path = [&](const Error& error) {
-    return error.message.find(path) == std::string::npos ? Error{error.kind, path + ": " + error.message} : error;
-  };
   const auto hparams = model::read_hparams(*checkpoint);
   const auto program = hparams ? model::build_program(*checkpoint, *hparams) : Result<model::Program>(hparams.error());
 
   std::string out;
   if (arguments.has("--program") || arguments.has("--dot")) {
-    if (!program) return report(with_path(program.error()));
+    if (!program) return report(in_file(path, program.error()));
     out = arguments.has("--dot") ? model::to_dot(*program) : model::print(*program);
   } else {
     out = fmt::format("{}: {} in {} file{}\n\n", path, gigabytes(static_cast<double>(checkpoint->total_bytes())),

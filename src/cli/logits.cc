@@ -1,10 +1,4 @@
 // `gale logits`: raw float32 logits of every position, to check Gale against another engine or an oracle.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "cli/commands.h"
 #include "cli/terminal.h"
 
@@ -19,26 +13,6 @@ constexpr Option kOptions[] = {
     {"--chunk", "N", "columns per pass (default 512)"},
     GALE_ENGINE_OPTIONS,
 };
-
-Status write_file(const std::string& path, std::span<const float> values) {
-  const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  if (path == "-") return write_output(bytes);
-  const auto failure = [&] { return fail(ErrorKind::io, "cannot write '{}': {}", path, std::strerror(errno)); };
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return failure();
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t written = ::write(file, bytes.data() + done, bytes.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const Error error = failure();
-      ::close(file);
-      return error;
-    }
-    done += static_cast<size_t>(written);
-  }
-  if (::close(file) != 0) return failure();
-  return {};
-}
 
 int usage_error(std::string_view message) {
   print_error(message);
@@ -75,7 +49,8 @@ int run(const Arguments& arguments) {
   if (const Status status = (*session)->append_with_logits(tokens, logits, static_cast<uint32_t>(*chunk)); !status) {
     return report(status.error());
   }
-  if (const Status status = write_file(*out, logits); !status) return report(status.error());
+  const std::string_view bytes(reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float));
+  if (const Status status = write_file(*out, bytes); !status) return report(status.error());
   return kExitSuccess;
 }
 

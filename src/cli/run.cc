@@ -1,4 +1,5 @@
 // `gale run`: one answer, or a chat.
+#include <algorithm>
 #include <chrono>
 
 #include "cli/commands.h"
@@ -105,6 +106,12 @@ Result<Turn> answer(engine::Session& session, std::span<const text::Token> promp
   return turn;
 }
 
+void note_lost(size_t bytes) {
+  if (bytes == 0) return;
+  print_note(
+      fmt::format("gale: {} bytes of the prompt can't be spelled with this vocabulary and were replaced", bytes));
+}
+
 int run_once(engine::Engine& engine, const std::string& prompt, const Arguments& arguments,
              const engine::GenerateOptions& options) {
   std::vector<text::Token> tokens;
@@ -113,15 +120,13 @@ int run_once(engine::Engine& engine, const std::string& prompt, const Arguments&
     std::vector<text::ChatMessage> messages;
     if (const auto system = arguments.text("--system")) messages.push_back({"system", *system});
     messages.push_back({"user", prompt});
-    auto encoded = engine.encode_chat(messages);
+    auto encoded = engine.encode_chat(messages, /*add_generation_prompt=*/true, &lost);
     if (!encoded) return report(encoded.error());
     tokens = std::move(*encoded);
   } else {
     tokens = engine.tokenizer().encode(prompt, {.special = false, .add_bos_eos = true}, &lost);
   }
-  if (lost > 0)
-    print_note(
-        fmt::format("gale: {} bytes of the prompt can't be spelled with this vocabulary and were replaced", lost));
+  note_lost(lost);
   if (tokens.empty()) return report(fail(ErrorKind::invalid_input, "the prompt is empty"));
   auto session = engine.new_session();
   if (!session) return report(session.error());
@@ -153,16 +158,19 @@ int chat(engine::Engine& engine, const Arguments& arguments, const engine::Gener
   if (const auto system = arguments.text("--system")) messages.push_back({"system", *system});
   print_note(fmt::format("{}; Ctrl-C stops an answer, Ctrl-D ends the chat", engine.describe()));
   LineReader reader;
+  size_t lost_before = 0;  // in earlier messages, which every turn encodes again
   for (;;) {
     const auto line = reader.read("> ");
     if (!line) break;
     if (line->find_first_not_of(" \t") == std::string::npos) continue;
     messages.push_back({"user", *line});
-    auto encoded = engine.encode_chat(messages);
+    size_t lost = 0;
+    auto encoded = engine.encode_chat(messages, /*add_generation_prompt=*/true, &lost);
     if (!encoded) return report(encoded.error());
+    note_lost(lost - std::min(lost, lost_before));
+    lost_before = lost;
     const auto fresh = continue_session(**session, *encoded);
     if (!fresh) return report(fresh.error());
-    std::string said;
     const auto turn = answer(**session, *fresh, options);
     if (!turn && turn.error().kind != ErrorKind::cancelled) {
       if (turn.error().kind != ErrorKind::limit) return report(turn.error());

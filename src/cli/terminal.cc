@@ -1,6 +1,7 @@
 // Output that notices failure, signals, progress and line editing.
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -45,6 +46,19 @@ bool write_all(int descriptor, std::string_view text) {
 Status write_output(std::string_view text) {
   if (write_all(STDOUT_FILENO, text)) return {};
   return fail(ErrorKind::io, "cannot write the output: {}", std::strerror(errno));
+}
+
+Status write_file(const std::string& path, std::string_view content) {
+  if (path == "-") return write_output(content);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  bool written = file >= 0 && write_all(file, content);
+  int reason = errno;
+  if (file >= 0 && ::close(file) != 0 && written) {
+    written = false;
+    reason = errno;
+  }
+  if (written) return {};
+  return fail(ErrorKind::io, "cannot write '{}': {}", path, std::strerror(reason));
 }
 
 void print_error(std::string_view message) {

@@ -20,6 +20,8 @@ constexpr int kExitInterrupted = 130;  // Ctrl-C, as shells say it
 
 // Writes all of `text` to standard output at once. Error: io, with the reason (closed pipe, disk full).
 Status write_output(std::string_view text);
+// Writes a whole file, replacing what was there; "-" is standard output. Error: io, with the path and the reason.
+Status write_file(const std::string& path, std::string_view content);
 // One line to standard error: "gale: error: ...".
 void print_error(std::string_view message);
 void print_note(std::string_view message);

@@ -66,11 +66,6 @@ Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& me
   return std::optional<text::Tokenizer>(std::move(*tokenizer));
 }
 
-Error with_path(const std::string& path, const Error& error) {
-  if (error.message.find(path) != std::string::npos) return error;
-  return Error{error.kind, path + ": " + error.message};
-}
-
 // Chooses the context: what was asked for, or the trained one as far as memory goes.
 Result<uint32_t> choose_context(const EngineOptions& options, const model::Program& program, Executor& executor) {
   const auto bytes = [&](uint32_t positions) -> uint64_t {
@@ -127,17 +122,17 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Engi
   state->options = options;
   state->checkpoint = std::move(*checkpoint);
   auto hparams = model::read_hparams(state->checkpoint);
-  if (!hparams) return with_path(path, hparams.error());
+  if (!hparams) return in_file(path, hparams.error());
   state->hparams = std::move(*hparams);
   auto program = model::build_program(state->checkpoint, state->hparams);
-  if (!program) return with_path(path, program.error());
+  if (!program) return in_file(path, program.error());
   state->program = std::move(*program);
 
   auto tokenizer = make_tokenizer(state->checkpoint.metadata());
-  if (!tokenizer) return with_path(path, tokenizer.error());
+  if (!tokenizer) return in_file(path, tokenizer.error());
   state->tokenizer = std::move(*tokenizer);
   const auto source = state->checkpoint.metadata().text("tokenizer.chat_template");
-  if (!source) return with_path(path, source.error());
+  if (!source) return in_file(path, source.error());
   if (source->has_value() && state->tokenizer) {
     auto chat_template = text::ChatTemplate::compile(**source);
     if (!chat_template) {
@@ -148,7 +143,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Engi
 
   if (options.executor == ExecutorKind::reference) {
     auto executor = exec::ReferenceExecutor::create(state->program);
-    if (!executor) return with_path(path, executor.error());
+    if (!executor) return in_file(path, executor.error());
     state->executor = std::move(*executor);
   } else {
     exec::CpuOptions cpu;
@@ -166,11 +161,11 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Engi
     state->options.threads = cpu.threads;
     state->options.isa = cpu.isa;
     auto executor = exec::CpuExecutor::create(state->program, state->checkpoint, cpu);
-    if (!executor) return with_path(path, executor.error());
+    if (!executor) return in_file(path, executor.error());
     state->executor = std::move(*executor);
   }
   const auto context = choose_context(options, state->program, state->executor);
-  if (!context) return with_path(path, context.error());
+  if (!context) return in_file(path, context.error());
   state->context = *context;
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
@@ -208,7 +203,7 @@ uint64_t Engine::pass_bytes(uint64_t depth) const {
 }
 
 Result<std::vector<text::Token>> Engine::encode_chat(const std::vector<text::ChatMessage>& messages,
-                                                     bool add_generation_prompt) const {
+                                                     bool add_generation_prompt, size_t* lost) const {
   if (!state_->chat_template) return fail(ErrorKind::unsupported, "the model file has no chat template");
   const text::Tokenizer& tokenizer = *state_->tokenizer;
   text::ChatRenderOptions options;
@@ -218,9 +213,9 @@ Result<std::vector<text::Token>> Engine::encode_chat(const std::vector<text::Cha
   options.now_unix_seconds = static_cast<int64_t>(std::time(nullptr));
   const auto rendered = state_->chat_template->render(messages, options);
   if (!rendered) return fail(rendered.error().kind, "chat template: {}", rendered.error().message);
-  std::vector<text::MarkedText> parts;
+  std::vector<text::PromptPart> parts;
   for (const text::RenderedPart& part : *rendered) parts.push_back({part.text, part.from_template});
-  std::vector<text::Token> tokens = tokenizer.encode(parts, {.special = true});
+  std::vector<text::Token> tokens = tokenizer.encode(parts, {.special = true}, lost);
   // Exactly one BOS where the model wants one, whether or not the template writes it; never an EOS: the model goes on
   // here.
   if (tokenizer.adds_bos() && (tokens.empty() || tokens.front() != tokenizer.bos())) {

@@ -78,9 +78,10 @@ class Engine {
   // "2 threads, avx2, context 2048, cache F16": one line for people.
   std::string describe() const;
 
-  // Tokens of a conversation by the file's template (control tokens only where the template wrote them).
+  // Tokens of a conversation by the file's template (control tokens only where the template wrote them). `lost` (may be
+  // null) gets the number of bytes that the vocabulary can't spell.
   Result<std::vector<text::Token>> encode_chat(const std::vector<text::ChatMessage>& messages,
-                                               bool add_generation_prompt = true) const;
+                                               bool add_generation_prompt = true, size_t* lost = nullptr) const;
 
   Result<std::unique_ptr<Session>> new_session();
 

@@ -59,11 +59,11 @@ std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions option
   return encode_parts(data, data.specials.cut(text, options.special), text.size(), options.add_bos_eos, lost);
 }
 
-std::vector<Token> Tokenizer::encode(std::span<const MarkedText> parts, EncodeOptions options, size_t* lost) const {
+std::vector<Token> Tokenizer::encode(std::span<const PromptPart> parts, EncodeOptions options, size_t* lost) const {
   const TokenizerData& data = state_->data;
   std::string text;
   std::vector<PlainRange> plain;
-  for (const MarkedText& part : parts) {
+  for (const PromptPart& part : parts) {
     if (!part.special && !part.text.empty()) plain.push_back({text.size(), text.size() + part.text.size()});
     text += part.text;
   }

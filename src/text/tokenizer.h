@@ -21,7 +21,7 @@ struct EncodeOptions {
 };
 
 // A stretch of a text and who wrote it.
-struct MarkedText {
+struct PromptPart {
   std::string_view text;
   bool special =
       false;  // written by the program (a template): control tokens in it count, if EncodeOptions::special says so
@@ -45,7 +45,7 @@ class Tokenizer {
 
   // The same for text that is put together from parts: tokens form across the borders as if it were one text, but
   // control tokens are recognised only in what the program wrote.
-  std::vector<Token> encode(std::span<const MarkedText> parts, EncodeOptions options, size_t* lost = nullptr) const;
+  std::vector<Token> encode(std::span<const PromptPart> parts, EncodeOptions options, size_t* lost = nullptr) const;
 
   // Bytes of one token as they appear in text. Control tokens give "" unless `special`. Out-of-range ids give "".
   std::string piece(Token token, bool special = false) const;

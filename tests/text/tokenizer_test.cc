@@ -114,7 +114,7 @@ TEST(Tokenizer, OnlyTheProgramsPartsHoldControlTokens) {
   TestVocabulary v = byte_vocabulary({{"a", "b"}});
   const Token end = v.add("<end>", TokenKind::control);
   const Tokenizer t = make(v);
-  const auto encode = [&](std::vector<MarkedText> parts) { return t.encode(parts, {.special = true}); };
+  const auto encode = [&](std::vector<PromptPart> parts) { return t.encode(parts, {.special = true}); };
   const Tokens plain = t.encode("<end>");
   EXPECT_EQ(encode({{"<end>", true}}), Tokens{end});
   EXPECT_EQ(encode({{"<end>", false}}), plain);

@@ -299,9 +299,10 @@ void prepare_attention(PassState& pass) {
     if (pass.chunks_done.size() < steps * counters)
       pass.chunks_done = std::vector<std::atomic<uint32_t>>(steps * counters);
     for (auto& done : pass.chunks_done) done.store(0, std::memory_order_relaxed);
+  } else {
+    if (pass.next_task.size() < steps) pass.next_task = std::vector<std::atomic<uint32_t>>(steps);
+    for (auto& next : pass.next_task) next.store(0, std::memory_order_relaxed);
   }
-  if (pass.next_task.size() < steps) pass.next_task = std::vector<std::atomic<uint32_t>>(steps);
-  for (auto& next : pass.next_task) next.store(0, std::memory_order_relaxed);
 }
 
 uint64_t attention_bytes(const LoweredAttention& step, const PassState& pass) {

@@ -38,12 +38,9 @@ Status prepare(PassState& pass, const model::Program& program, size_t max_column
     if (const auto* matrix = std::get_if<LoweredMatrix>(&step.action))
       int8 |= matrix->needs_int8, float32 |= matrix->needs_float;
   }
-  const auto panels = [&](PanelKind kind, size_t columns) {
-    const size_t full = panel_bytes(kind, pass.program->largest_input, kMaxKernelColumns);
-    return PageBuffer::allocate(full * divide_up<size_t>(columns, kMaxKernelColumns), /*huge_pages=*/false);
-  };
   const auto allocate = [&](PanelKind kind, size_t columns, PageBuffer& out) -> Status {
-    auto memory = panels(kind, columns);
+    const size_t full = panel_bytes(kind, pass.program->largest_input, kMaxKernelColumns);
+    auto memory = PageBuffer::allocate(full * divide_up<size_t>(columns, kMaxKernelColumns), /*huge_pages=*/false);
     if (!memory) return std::move(memory).error();
     out = std::move(*memory);
     return {};
@@ -134,7 +131,12 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Program& p
   auto state = std::make_unique<State>();
   state->program = &program;
   state->options = options;
-  auto team = Team::create({options.threads, options.pin_threads ? allowed_processors() : std::vector<int>{}});
+  std::vector<int> processors;  // that the threads are pinned to: of different cores where there are enough
+  if (options.pin_threads) {
+    processors = one_processor_per_core(allowed_processors());
+    if (static_cast<size_t>(options.threads) > processors.size()) processors = allowed_processors();
+  }
+  auto team = Team::create({options.threads, std::move(processors)});
   if (!team) return std::move(team).error();
   state->team = std::move(*team);
 

@@ -150,8 +150,7 @@ void run_matrix(const LoweredMatrix& step, PassState& pass, int member) {
 }
 
 void prefetch_weights(const LoweredMatrix& step, int member) {
-  // What memory delivers while a thread waits at the barrier and prepares its columns (0.4 us at 30 GB/s); more would
-  // push out what the current step still uses.
+  // About what memory delivers while a thread waits at the barrier, at most one tile row.
   constexpr size_t kBytes = 12288, kLine = 64;
   const size_t unit = step.unit_begin[static_cast<size_t>(member)];
   for (const LoweredGroup& group : step.groups) {

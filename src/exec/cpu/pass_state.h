@@ -74,7 +74,7 @@ struct PassState {
   std::vector<float> partials;
   std::vector<std::atomic<uint32_t>> chunks_done;  // [steps x chunk_counters]
   size_t chunk_counters = 0;
-  std::vector<std::atomic<uint32_t>> next_task;  // by step
+  std::vector<std::atomic<uint32_t>> next_task;  // wide attention, by step
 
   float* row(model::BufferId buffer, size_t column) const {
     return reinterpret_cast<float*>(memory[buffer].data()) + column * widths[buffer];
