@@ -11,28 +11,10 @@
 namespace gale::format {
 namespace {
 
-enum class ValueType : uint32_t {
-  u8 = 0,
-  i8 = 1,
-  u16 = 2,
-  i16 = 3,
-  u32 = 4,
-  i32 = 5,
-  f32 = 6,
-  boolean = 7,
-  string = 8,
-  array = 9,
-  u64 = 10,
-  i64 = 11,
-  f64 = 12,
-};
-
 constexpr std::string_view value_type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                  "bool", "string", "array", "u64", "i64", "f64"};
 constexpr uint32_t value_type_count = std::size(value_type_names);
 
-constexpr uint64_t default_alignment = 32;
-constexpr size_t max_name_bytes = 63;                       // names must fit 64 bytes with a closing zero
 constexpr size_t min_key_bytes = 8 + 1 + 4 + 1;             // length, one letter, type, one byte of value
 constexpr size_t min_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;  // length, one letter, n_dims, one dim, type, offset
 
@@ -47,22 +29,26 @@ class Parser {
       : data_(reinterpret_cast<const char*>(bytes.data())), size_(bytes.size()), file_(name) {}
 
   Result<GgufContents> parse() {
-    GALE_TRY(read_magic());
-    GALE_TRY(read_version());
+    if (auto status = read_magic(); !status) return std::move(status).error();
+    if (auto status = read_version(); !status) return std::move(status).error();
     uint64_t tensor_count = 0, key_count = 0;
-    GALE_TRY(read(tensor_count, "tensor count"));
-    GALE_TRY(read(key_count, "key count"));
-    GALE_TRY(check_count(tensor_count, min_tensor_bytes, "tensor count"));
-    GALE_TRY(check_count(key_count, min_key_bytes, "key count"));
-    for (uint64_t i = 0; i < key_count; ++i) GALE_TRY(read_pair(i));
+    if (auto status = read(tensor_count, "tensor count"); !status) return std::move(status).error();
+    if (auto status = read(key_count, "key count"); !status) return std::move(status).error();
+    if (auto status = check_count(tensor_count, min_tensor_bytes, "tensor count"); !status)
+      return std::move(status).error();
+    if (auto status = check_count(key_count, min_key_bytes, "key count"); !status) return std::move(status).error();
+    for (uint64_t i = 0; i < key_count; ++i)
+      if (auto status = read_pair(i); !status) return std::move(status).error();
     place_.clear();
-    GALE_TRY(check_count(tensor_count, min_tensor_bytes, "tensor count"));
+    if (auto status = check_count(tensor_count, min_tensor_bytes, "tensor count"); !status)
+      return std::move(status).error();
     contents_.tensors.reserve(tensor_count);
     offsets_.reserve(tensor_count);
     std::unordered_set<std::string_view> names;
     names.reserve(tensor_count);
-    for (uint64_t i = 0; i < tensor_count; ++i) GALE_TRY(read_tensor(i, names));
-    GALE_TRY(place_tensors());
+    for (uint64_t i = 0; i < tensor_count; ++i)
+      if (auto status = read_tensor(i, names); !status) return std::move(status).error();
+    if (auto status = place_tensors(); !status) return std::move(status).error();
     return std::move(contents_);
   }
 
@@ -134,7 +120,7 @@ class Parser {
 
   Status read_version() {
     uint32_t version = 0;
-    GALE_TRY(read(version, "version"));
+    if (auto status = read(version, "version"); !status) return std::move(status).error();
     if (version == 2 || version == 3) return {};
     if (version == 1) {
       return fail(ErrorKind::unsupported, "{}: GGUF version 1 is not supported: convert the model again", file_);
@@ -149,18 +135,19 @@ class Parser {
   Status read_pair(uint64_t number) {
     place_ = fmt::format("key {}", number);
     std::string_view key;
-    GALE_TRY(read_text(key, "name"));
+    if (auto status = read_text(key, "name"); !status) return std::move(status).error();
     if (key.empty()) return wrong("its name is empty");
     place_ = fmt::format("key {}", show(key));
     if (contents_.metadata.find(key)) return wrong("it is there twice");
     uint32_t type = 0;
-    GALE_TRY(read(type, "type"));
+    if (auto status = read(type, "type"); !status) return std::move(status).error();
     if (type >= value_type_count) return wrong("value type {} is not known", type);
     Value value;
-    if (static_cast<ValueType>(type) == ValueType::array) {
-      GALE_TRY(read_array(value));
+    auto stored_type = static_cast<ValueType>(type);
+    if (stored_type == ValueType::array) {
+      if (auto status = read_array(value, stored_type); !status) return std::move(status).error();
     } else {
-      GALE_TRY(read_single(static_cast<ValueType>(type), value));
+      if (auto status = read_single(stored_type, value); !status) return std::move(status).error();
     }
     if (key == "general.alignment") {
       if (static_cast<ValueType>(type) != ValueType::u32) {
@@ -169,13 +156,13 @@ class Parser {
       alignment_ = std::get<uint64_t>(value);
       if (!std::has_single_bit(alignment_)) return wrong("it must be a power of two, found {}", alignment_);
     }
-    return contents_.metadata.add(key, std::move(value));
+    return contents_.metadata.add(key, std::move(value), stored_type);
   }
 
   template <class T, class Wide>
   Status read_number(Value& out) {
     T value{};
-    GALE_TRY(read(value, "value"));
+    if (auto status = read(value, "value"); !status) return std::move(status).error();
     out = static_cast<Wide>(value);
     return {};
   }
@@ -204,14 +191,14 @@ class Parser {
         return read_number<double, double>(out);
       case ValueType::boolean: {
         uint8_t value = 0;
-        GALE_TRY(read(value, "value"));
+        if (auto status = read(value, "value"); !status) return std::move(status).error();
         if (value > 1) return wrong("a bool must be 0 or 1, found {}", value);
         out = value == 1;
         return {};
       }
       case ValueType::string: {
         std::string_view text;
-        GALE_TRY(read_text(text, "value"));
+        if (auto status = read_text(text, "value"); !status) return std::move(status).error();
         out = text;
         return {};
       }
@@ -223,7 +210,7 @@ class Parser {
 
   template <class T, class Wide>
   Status read_numbers(uint64_t count, Value& out) {
-    GALE_TRY(check_count(count, sizeof(T), "array length"));
+    if (auto status = check_count(count, sizeof(T), "array length"); !status) return std::move(status).error();
     std::vector<Wide> values(count);
     if constexpr (std::is_same_v<T, Wide>) {
       if (count > 0) std::memcpy(values.data(), data_ + at_, count * sizeof(T));
@@ -240,7 +227,7 @@ class Parser {
   }
 
   Status read_texts(uint64_t count, Value& out) {
-    GALE_TRY(check_count(count, sizeof(uint64_t), "array length"));
+    if (auto status = check_count(count, sizeof(uint64_t), "array length"); !status) return std::move(status).error();
     std::vector<std::string_view> texts(count);
     for (uint64_t i = 0; i < count; ++i) {
       // The two checks are inline because vocabularies have a million elements; read_text() makes the message.
@@ -259,13 +246,14 @@ class Parser {
     return {};
   }
 
-  Status read_array(Value& out) {
+  Status read_array(Value& out, ValueType& element) {
     uint32_t type = 0;
     uint64_t count = 0;
-    GALE_TRY(read(type, "array element type"));
+    if (auto status = read(type, "array element type"); !status) return std::move(status).error();
     if (type >= value_type_count) return wrong("array element type {} is not known", type);
-    GALE_TRY(read(count, "array length"));
-    switch (static_cast<ValueType>(type)) {
+    if (auto status = read(count, "array length"); !status) return std::move(status).error();
+    element = static_cast<ValueType>(type);
+    switch (element) {
       case ValueType::u8:
         return read_numbers<uint8_t, uint64_t>(count, out);
       case ValueType::i8:
@@ -291,7 +279,7 @@ class Parser {
       case ValueType::array:
         return wrong("arrays of arrays are not supported");
       case ValueType::boolean: {
-        GALE_TRY((read_numbers<uint8_t, uint8_t>(count, out)));
+        if (auto status = (read_numbers<uint8_t, uint8_t>(count, out)); !status) return std::move(status).error();
         const auto& values = std::get<std::vector<uint8_t>>(out);
         const auto bad = std::find_if(values.begin(), values.end(), [](uint8_t v) { return v > 1; });
         if (bad == values.end()) return {};
@@ -304,31 +292,31 @@ class Parser {
   Status read_tensor(uint64_t number, std::unordered_set<std::string_view>& names) {
     place_ = fmt::format("tensor {}", number);
     std::string_view name;
-    GALE_TRY(read_text(name, "name"));
+    if (auto status = read_text(name, "name"); !status) return std::move(status).error();
     if (name.empty()) return wrong("its name is empty");
     place_ = fmt::format("tensor {}", show(name));
-    if (name.size() > max_name_bytes) {
-      return wrong("its name has {} bytes, at most {} are allowed", name.size(), max_name_bytes);
+    if (name.size() > max_tensor_name_bytes) {
+      return wrong("its name has {} bytes, at most {} are allowed", name.size(), max_tensor_name_bytes);
     }
     if (!names.insert(name).second) return wrong("it is there twice");
     Tensor tensor;
     tensor.name = name;
     uint32_t dimensions = 0;
-    GALE_TRY(read(dimensions, "number of dimensions"));
+    if (auto status = read(dimensions, "number of dimensions"); !status) return std::move(status).error();
     if (dimensions < 1 || dimensions > tensor.shape.size()) {
       return wrong("it has {} dimensions, 1 to {} are possible", dimensions, tensor.shape.size());
     }
     tensor.dimensions = static_cast<int>(dimensions);
     uint64_t values = 1;
     for (uint32_t d = 0; d < dimensions; ++d) {
-      GALE_TRY(read(tensor.shape[d], "dimension"));
+      if (auto status = read(tensor.shape[d], "dimension"); !status) return std::move(status).error();
       if (tensor.shape[d] == 0) return wrong("dimension {} is 0", d);
       const auto product = checked_multiply(values, tensor.shape[d]);
       if (!product) return wrong("the product of its dimensions overflows at dimension {} ({})", d, tensor.shape[d]);
       values = *product;
     }
     uint32_t type = 0;
-    GALE_TRY(read(type, "type"));
+    if (auto status = read(type, "type"); !status) return std::move(status).error();
     tensor.type = static_cast<TensorType>(type);
     const auto info = type_info(tensor.type);
     if (!info) {
@@ -342,7 +330,7 @@ class Parser {
     const auto bytes = bytes_of(tensor.type, values);
     if (!bytes) return wrong("the size of its {} values overflows", values);
     uint64_t offset = 0;
-    GALE_TRY(read(offset, "offset"));
+    if (auto status = read(offset, "offset"); !status) return std::move(status).error();
     offsets_.push_back({offset, *bytes});
     contents_.tensors.push_back(std::move(tensor));
     return {};
@@ -392,7 +380,7 @@ class Parser {
   const std::string& file_;
   size_t at_ = 0;
   std::string place_;  // what is being read, for messages
-  uint64_t alignment_ = default_alignment;
+  uint64_t alignment_ = default_gguf_alignment;
   std::vector<Extent> offsets_;
   GgufContents contents_;
 };

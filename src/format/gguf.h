@@ -10,6 +10,9 @@
 
 namespace gale::format {
 
+constexpr uint64_t default_gguf_alignment = 32;  // of tensor data, where the key general.alignment isn't there
+constexpr size_t max_tensor_name_bytes = 63;     // names must fit 64 bytes with a closing zero
+
 struct GgufContents {
   Metadata metadata;            // views into `bytes`
   std::vector<Tensor> tensors;  // spans into `bytes`; `file` is left 0

@@ -1,7 +1,10 @@
 // Settings of a model file: storage, typed access with named errors, and a one-line description of values.
 #include "format/metadata.h"
 
+#include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 namespace gale::format {
 namespace {
@@ -91,16 +94,62 @@ std::string array_text(const std::vector<T>& values, std::string_view noun, size
 
 }  // namespace
 
+ValueType usual_type(const Value& value) {
+  const auto whole = [](const auto& values) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    const auto fits = [](T v) { return std::in_range<std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>(v); };
+    const bool narrow = std::all_of(values.begin(), values.end(), fits);
+    if constexpr (std::is_signed_v<T>) return narrow ? ValueType::i32 : ValueType::i64;
+    return narrow ? ValueType::u32 : ValueType::u64;
+  };
+  return std::visit(Overloaded{
+                        [&](uint64_t v) { return whole(std::initializer_list<uint64_t>{v}); },
+                        [&](int64_t v) { return whole(std::initializer_list<int64_t>{v}); },
+                        [](double) { return ValueType::f32; },
+                        [](bool) { return ValueType::boolean; },
+                        [](std::string_view) { return ValueType::string; },
+                        [&](const std::vector<uint64_t>& v) { return whole(v); },
+                        [&](const std::vector<int64_t>& v) { return whole(v); },
+                        [](const std::vector<double>&) { return ValueType::f64; },
+                        [](const std::vector<float>&) { return ValueType::f32; },
+                        [](const std::vector<uint8_t>&) { return ValueType::boolean; },
+                        [](const std::vector<std::string_view>&) { return ValueType::string; },
+                    },
+                    value);
+}
+
 Status Metadata::add(std::string_view key, Value value) {
-  const auto [at, inserted] = values_.try_emplace(std::string(key), std::move(value));
+  const ValueType type = usual_type(value);
+  return add(key, std::move(value), type);
+}
+
+Status Metadata::add(std::string_view key, Value value, ValueType type) {
+  const auto [at, inserted] = entries_.try_emplace(std::string(key), Entry{std::move(value), type});
   if (!inserted) return fail(ErrorKind::invalid_input, "metadata key '{}' is there twice", key);
   keys_.push_back(at->first);
   return {};
 }
 
+void Metadata::set(std::string_view key, Value value) {
+  const ValueType type = usual_type(value);
+  const auto [at, inserted] = entries_.insert_or_assign(std::string(key), Entry{std::move(value), type});
+  if (inserted) keys_.push_back(at->first);
+}
+
+void Metadata::remove(std::string_view key) {
+  const auto at = entries_.find(key);
+  if (at == entries_.end()) return;
+  entries_.erase(at);
+  keys_.erase(std::find(keys_.begin(), keys_.end(), key));
+}
+
 const Value* Metadata::find(std::string_view key) const {
-  const auto at = values_.find(key);
-  return at == values_.end() ? nullptr : &at->second;
+  const auto at = entries_.find(key);
+  return at == entries_.end() ? nullptr : &at->second.value;
+}
+
+ValueType Metadata::stored_type(std::string_view key) const {
+  return entries_.find(key)->second.type;
 }
 
 Result<std::optional<uint64_t>> Metadata::unsigned_integer(std::string_view key) const {

@@ -14,6 +14,23 @@
 
 namespace gale::format {
 
+// GGUF's types of values and of array elements, with GGUF's numbers.
+enum class ValueType : uint32_t {
+  u8 = 0,
+  i8 = 1,
+  u16 = 2,
+  i16 = 3,
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  string = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11,
+  f64 = 12,
+};
+
 // Arrays keep their element type. Text is a view into the mapped file (valid as long as the Checkpoint lives).
 using Value =
     std::variant<uint64_t, int64_t, double, bool, std::string_view, std::vector<uint64_t>, std::vector<int64_t>,
@@ -22,11 +39,23 @@ using Value =
 // vector<int64_t>, f32 -> vector<float>, f64 -> vector<double>, bool -> vector<uint8_t>, strings ->
 // vector<string_view>.
 
+// The type that GGUF files usually give to a value, or to the elements of an array: u32 and i32 where the numbers fit,
+// f32 for numbers with a fraction.
+ValueType usual_type(const Value& value);
+
 class Metadata {
  public:
-  // Error: the key is there already.
+  // Error: the key is there already. Without a type it gets usual_type().
   Status add(std::string_view key, Value value);
+  // `type` is what the file had (for an array: its elements), so that it can be written again as it was.
+  Status add(std::string_view key, Value value, ValueType type);
+  // Adds the key, or gives the one that is there another value in its place.
+  void set(std::string_view key, Value value);
+  void remove(std::string_view key);
+
   const Value* find(std::string_view key) const;
+  // Type of the value, or of the elements of an array, in the file; the key must be there.
+  ValueType stored_type(std::string_view key) const;
   // Keys in file order.
   const std::vector<std::string>& keys() const { return keys_; }
 
@@ -50,7 +79,11 @@ class Metadata {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
-  std::unordered_map<std::string, Value, Hash, std::equal_to<>> values_;
+  struct Entry {
+    Value value;
+    ValueType type;
+  };
+  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
 };
 
 // One line for people: `[49152 strings]`, `0.5`, `"llama"`; long text is cut to `max_length` characters.
