@@ -10,7 +10,7 @@
 namespace gale::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr auto kOptions = with_engine_options({
     {"--prefill", "N", "tokens of the prefill measurement; 0: none (default 512)"},
     {"--depths", "LIST", "positions in the cache before decoding (default 0,1k,4k)"},
     {"--columns", "N", "passes of 1 to N columns (default 8)"},
@@ -18,8 +18,7 @@ constexpr Option kOptions[] = {
     {"--rounds", "N", "interleaved rounds; medians are reported (default 5)"},
     {"--json", "FILE", "also write the figures as JSON; '-' is standard output, without the table"},
     {"--svg", "FILE", "also draw them"},
-    GALE_ENGINE_OPTIONS,
-};
+});
 
 Result<engine::BenchmarkOptions> benchmark_options(const Arguments& arguments) {
   engine::BenchmarkOptions options;
@@ -29,10 +28,10 @@ Result<engine::BenchmarkOptions> benchmark_options(const Arguments& arguments) {
     target = static_cast<uint32_t>(*value);
     return {};
   };
-  GALE_TRY(set("--prefill", options.prefill, 0, 1 << 20));
-  GALE_TRY(set("--columns", options.max_columns, 1, 64));
-  GALE_TRY(set("--passes", options.passes, 1, 10000));
-  GALE_TRY(set("--rounds", options.rounds, 1, 1000));
+  if (auto status = set("--prefill", options.prefill, 0, 1 << 20); !status) return std::move(status).error();
+  if (auto status = set("--columns", options.max_columns, 1, 64); !status) return std::move(status).error();
+  if (auto status = set("--passes", options.passes, 1, 10000); !status) return std::move(status).error();
+  if (auto status = set("--rounds", options.rounds, 1, 1000); !status) return std::move(status).error();
   if (const auto depths = arguments.text("--depths")) {
     auto parsed = parse_number_list(*depths);
     if (!parsed) return parsed.error();

@@ -1,6 +1,9 @@
 // The commands of the program, one file each.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "cli/arguments.h"
 #include "engine/engine.h"
 
@@ -16,13 +19,21 @@ extern const Command kCompletionCommand;
 std::span<const Command* const> all_commands();
 
 // Options that every command that loads a model has, and their meaning.
-#define GALE_ENGINE_OPTIONS                                                                                          \
-  {"--threads", "N", "threads (default: the physical cores that this process may use)"},                             \
-      {"--context", "N", "positions of a session (default: what the model was trained for, as far as memory goes)"}, \
-      {"--cache-type", "TYPE", "type of cached keys and values (default f16)", "f16|f32|q8_0"},                      \
-      {"--executor", "NAME", "who computes (default cpu)", "cpu|reference"}, {                                       \
-    "--isa", "NAME", "instruction set (default: the best there is)", "scalar|avx2|avx512"                            \
-  }
+inline constexpr Option kEngineOptions[] = {
+    {"--threads", "N", "threads (default: the physical cores that this process may use)"},
+    {"--context", "N", "positions of a session (default: what the model was trained for, as far as memory goes)"},
+    {"--cache-type", "TYPE", "type of cached keys and values (default f16)", "f16|f32|q8_0"},
+    {"--executor", "NAME", "who computes (default cpu)", "cpu|reference"},
+    {"--isa", "NAME", "instruction set (default: the best there is)", "scalar|avx2|avx512"},
+};
+// A command's own options and behind them these.
+template <size_t N>
+constexpr auto with_engine_options(const Option (&own)[N]) {
+  std::array<Option, N + std::size(kEngineOptions)> all{};
+  std::copy(std::begin(kEngineOptions), std::end(kEngineOptions),
+            std::copy(std::begin(own), std::end(own), all.begin()));
+  return all;
+}
 Result<engine::EngineOptions> engine_options(const Arguments& arguments);
 
 // Prints the error and gives the exit status.

@@ -5,14 +5,13 @@
 namespace gale::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr auto kOptions = with_engine_options({
     {"--tokens", "LIST", "token ids: 1,2,3 or 5-9"},
     {"--text", "TEXT",
      "text to turn into tokens (special tokens are recognised, BOS is added where the model wants it)"},
     {"--out", "FILE", "where the logits go: little-endian float32 [tokens x vocabulary]; '-' is standard output"},
     {"--chunk", "N", "columns per pass (default 512)"},
-    GALE_ENGINE_OPTIONS,
-};
+});
 
 int usage_error(std::string_view message) {
   print_error(message);

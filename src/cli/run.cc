@@ -8,7 +8,7 @@
 namespace gale::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr auto kOptions = with_engine_options({
     {"--system", "TEXT", "system message of the conversation"},
     {"--raw", "", "complete the text as it is, without the chat template"},
     {"--max-tokens", "N", "longest answer in tokens (default: until the model ends it)"},
@@ -21,8 +21,7 @@ constexpr Option kOptions[] = {
     {"--stop", "TEXT", "end the answer before this text; may be repeated"},
     {"--ignore-end", "", "go on where the model would end its turn"},
     {"--quiet", "", "don't print the line about speed"},
-    GALE_ENGINE_OPTIONS,
-};
+});
 
 Result<engine::GenerateOptions> generate_options(const Arguments& arguments) {
   engine::GenerateOptions options;
@@ -89,7 +88,10 @@ Result<Turn> answer(engine::Session& session, std::span<const text::Token> promp
   const auto start = std::chrono::steady_clock::now();
   {
     Progress progress("prompt");
-    GALE_TRY(session.append(prompt, options.cancel, [&](size_t done, size_t total) { progress.update(done, total); }));
+    if (auto status =
+            session.append(prompt, options.cancel, [&](size_t done, size_t total) { progress.update(done, total); });
+        !status)
+      return std::move(status).error();
   }
   turn.prompt_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   auto generated = session.generate(options, [&](std::string_view text) {
@@ -108,8 +110,8 @@ Result<Turn> answer(engine::Session& session, std::span<const text::Token> promp
 
 void note_lost(size_t bytes) {
   if (bytes == 0) return;
-  print_note(
-      fmt::format("gale: {} bytes of the prompt can't be spelled with this vocabulary and were replaced", bytes));
+  print_note(fmt::format("gale: {} of the prompt can't be spelled with this vocabulary and {} replaced",
+                         bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes), bytes == 1 ? "was" : "were"));
 }
 
 int run_once(engine::Engine& engine, const std::string& prompt, const Arguments& arguments,
@@ -143,7 +145,7 @@ Result<std::vector<text::Token>> continue_session(engine::Session& session, cons
   while (common < wanted.size() && common < session.tokens().size() && wanted[common] == session.tokens()[common])
     ++common;
   common = std::min(common, wanted.size() - 1);  // at least one token has to be run for fresh logits
-  GALE_TRY(session.rewind(common));
+  if (auto status = session.rewind(common); !status) return std::move(status).error();
   return std::vector<text::Token>(wanted.begin() + static_cast<std::ptrdiff_t>(common), wanted.end());
 }
 
@@ -181,6 +183,7 @@ int chat(engine::Engine& engine, const Arguments& arguments, const engine::Gener
     if (const Status status = write_output("\n"); !status) return report(status.error());
     interrupted().store(false);
     if (!turn) {
+      print_note("(cancelled before the answer began; this message is forgotten)");
       messages.pop_back();
       continue;
     }
