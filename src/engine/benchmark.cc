@@ -54,7 +54,8 @@ class Benchmark {
     auto session = engine_.new_session();
     if (!session) return std::move(session).error();
     const auto start = std::chrono::steady_clock::now();
-    GALE_TRY((*session)->append({tokens_.data(), options_.prefill}, cancel_));
+    if (auto status = (*session)->append({tokens_.data(), options_.prefill}, cancel_); !status)
+      return std::move(status).error();
     out.push_back(seconds_since(start));
     return {};
   }
@@ -63,15 +64,16 @@ class Benchmark {
   Result<std::unique_ptr<Session>> session_at(uint32_t depth) {
     auto session = engine_.new_session();
     if (!session) return session;
-    GALE_TRY((*session)->append({tokens_.data(), depth}, cancel_));
+    if (auto status = (*session)->append({tokens_.data(), depth}, cancel_); !status) return std::move(status).error();
     return session;
   }
 
   Status time_decode(Session& session, uint32_t depth, std::vector<double>& out) {
-    GALE_TRY(session.rewind(depth));
+    if (auto status = session.rewind(depth); !status) return std::move(status).error();
     for (uint32_t pass = 0; pass < options_.passes; ++pass) {
       const auto start = std::chrono::steady_clock::now();
-      GALE_TRY(session.append({tokens_.data() + depth + pass, 1}, cancel_));
+      if (auto status = session.append({tokens_.data() + depth + pass, 1}, cancel_); !status)
+        return std::move(status).error();
       out.push_back(seconds_since(start));
     }
     return session.rewind(depth);
@@ -82,10 +84,12 @@ class Benchmark {
     const size_t vocabulary = engine_.program().vocabulary;
     for (uint32_t pass = 0; pass < std::max(1u, options_.passes / 4); ++pass) {
       const auto start = std::chrono::steady_clock::now();
-      GALE_TRY(session.append_with_logits({tokens_.data() + before, columns}, {logits_.data(), columns * vocabulary},
-                                          columns));
+      if (auto status = session.append_with_logits({tokens_.data() + before, columns},
+                                                   {logits_.data(), columns * vocabulary}, columns);
+          !status)
+        return std::move(status).error();
       out.push_back(seconds_since(start));
-      GALE_TRY(session.rewind(before));
+      if (auto status = session.rewind(before); !status) return std::move(status).error();
     }
     return {};
   }
@@ -140,12 +144,16 @@ Result<BenchmarkReport> run_benchmark(Engine& engine, const BenchmarkOptions& op
   std::vector<double> bandwidths, prefills;
   std::vector<std::vector<double>> decodes(depths.size()), columns(options.max_columns);
   std::vector<double> warm_up;
-  GALE_TRY(benchmark.time_decode(**base, 0, warm_up));
+  if (auto status = benchmark.time_decode(**base, 0, warm_up); !status) return std::move(status).error();
   for (uint32_t round = 0; round < options.rounds; ++round) {
-    GALE_TRY(benchmark.time_bandwidth(bandwidths));
-    if (options.prefill > 0) GALE_TRY(benchmark.time_prefill(prefills));
-    for (size_t d = 0; d < depths.size(); ++d) GALE_TRY(benchmark.time_decode(*sessions[d], depths[d], decodes[d]));
-    for (uint32_t c = 1; c <= options.max_columns; ++c) GALE_TRY(benchmark.time_columns(**base, c, columns[c - 1]));
+    if (auto status = benchmark.time_bandwidth(bandwidths); !status) return std::move(status).error();
+    if (options.prefill > 0)
+      if (auto status = benchmark.time_prefill(prefills); !status) return std::move(status).error();
+    for (size_t d = 0; d < depths.size(); ++d)
+      if (auto status = benchmark.time_decode(*sessions[d], depths[d], decodes[d]); !status)
+        return std::move(status).error();
+    for (uint32_t c = 1; c <= options.max_columns; ++c)
+      if (auto status = benchmark.time_columns(**base, c, columns[c - 1]); !status) return std::move(status).error();
   }
 
   BenchmarkReport report;

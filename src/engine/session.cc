@@ -92,7 +92,7 @@ struct Session::State {
       } else if (wanted > 0) {
         out = all.subspan((first_row - first_wanted) * vocabulary, wanted * vocabulary);
       }
-      GALE_TRY(run(columns, out));
+      if (auto status = run(columns, out); !status) return std::move(status).error();
       cached += count;
       if (progress) progress(cached - start, total);
     }
@@ -105,7 +105,8 @@ struct Session::State {
   // Makes `logits` those of the last token.
   Status ensure_logits(const std::atomic<bool>* cancel) {
     if (tokens.empty()) return fail(ErrorKind::invalid_input, "there is nothing to go on from: append a token first");
-    if (cached == tokens.size() && !logits_valid) GALE_TRY(shorten(tokens.size() - 1));
+    if (cached == tokens.size() && !logits_valid)
+      if (auto status = shorten(tokens.size() - 1); !status) return std::move(status).error();
     return catch_up(cancel, {});
   }
 };
@@ -118,7 +119,7 @@ Session::~Session() {
 Result<std::unique_ptr<Session>> Engine::new_session() {
   auto state = std::make_unique<Session::State>();
   state->engine = state_.get();
-  GALE_TRY(state->open_sequence());
+  if (auto status = state->open_sequence(); !status) return std::move(status).error();
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 
@@ -133,7 +134,7 @@ std::span<const float> Session::logits() const {
 
 Status Session::append(std::span<const text::Token> tokens, const std::atomic<bool>* cancel,
                        const std::function<void(size_t, size_t)>& progress) {
-  GALE_TRY(state_->check_tokens(tokens));
+  if (auto status = state_->check_tokens(tokens); !status) return std::move(status).error();
   if (tokens.empty()) return {};
   const size_t before = state_->tokens.size();
   state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
@@ -145,7 +146,7 @@ Status Session::append(std::span<const text::Token> tokens, const std::atomic<bo
 }
 
 Status Session::append_with_logits(std::span<const text::Token> tokens, std::span<float> logits, uint32_t chunk) {
-  GALE_TRY(state_->check_tokens(tokens));
+  if (auto status = state_->check_tokens(tokens); !status) return std::move(status).error();
   if (logits.size() != tokens.size() * state_->engine->program.vocabulary) {
     return fail(ErrorKind::invalid_input, "room for {} logits was given for {} tokens of {} each", logits.size(),
                 tokens.size(), state_->engine->program.vocabulary);
@@ -166,7 +167,7 @@ Status Session::append_with_logits(std::span<const text::Token> tokens, std::spa
 Result<GenerateResult> Session::generate(const GenerateOptions& options,
                                          const std::function<void(std::string_view)>& on_text) {
   State& state = *state_;
-  GALE_TRY(validate(options.sampling));
+  if (auto status = validate(options.sampling); !status) return std::move(status).error();
   const text::Tokenizer* tokenizer = state.engine->tokenizer ? &*state.engine->tokenizer : nullptr;
   GenerateResult result;
   if (Status status = state.ensure_logits(options.cancel); !status) {
@@ -202,7 +203,7 @@ Result<GenerateResult> Session::generate(const GenerateOptions& options,
       break;
     }
     if (!result.tokens.empty()) {
-      GALE_TRY(state.catch_up(nullptr, {}));
+      if (auto status = state.catch_up(nullptr, {}); !status) return std::move(status).error();
       ++result.passes;
     }
     const auto token = sampler.sample(state.logits, state.tokens);
@@ -233,7 +234,7 @@ Status Session::rewind(size_t length) {
     return fail(ErrorKind::invalid_input, "can't rewind to {} tokens: there are {}", length, state_->tokens.size());
   }
   if (length == state_->tokens.size()) return {};
-  GALE_TRY(state_->shorten(length));
+  if (auto status = state_->shorten(length); !status) return std::move(status).error();
   state_->tokens.resize(length);
   state_->logits_valid = false;
   return {};

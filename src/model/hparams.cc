@@ -283,7 +283,7 @@ Result<Hparams> read(const format::Checkpoint& checkpoint) {
     out.norm_epsilon = settings.number(kEpsilon, 1e-30, 1).value_or(0);
     refuse_what_is_not_supported(settings, out);
   }
-  GALE_TRY(settings.status());
+  if (auto status = settings.status(); !status) return std::move(status).error();
   return out;
 }
 

@@ -21,7 +21,8 @@ class Checker {
     for (const Buffer& buffer : program_.buffers)
       if (buffer.width == 0) return fail(ErrorKind::invalid_input, "program: buffer '{}' has no width", buffer.name);
     for (index_ = 0; index_ < program_.steps.size(); ++index_)
-      GALE_TRY(std::visit([this](const auto& step) { return check(step); }, program_.steps[index_]));
+      if (auto status = std::visit([this](const auto& step) { return check(step); }, program_.steps[index_]); !status)
+        return std::move(status).error();
     if (logits_steps_ != 1)
       return fail(ErrorKind::invalid_input, "program: {} steps give logits; expected 1", logits_steps_);
     for (size_t cache = 0; cache < cache_taken_.size(); ++cache)
@@ -85,8 +86,8 @@ class Checker {
   }
 
   Status check(const EmbedStep& step) {
-    GALE_TRY(is_matrix(step.weight));
-    GALE_TRY(is_positive("scale", step.scale));
+    if (auto status = is_matrix(step.weight); !status) return std::move(status).error();
+    if (auto status = is_positive("scale", step.scale); !status) return std::move(status).error();
     if (step.weight->rows() != program_.vocabulary)
       return wrong("embedding '{}' has {} rows; the vocabulary has {}", step.weight->name, step.weight->rows(),
                    program_.vocabulary);
@@ -94,14 +95,14 @@ class Checker {
   }
 
   Status check(const Prologue& prologue) {
-    GALE_TRY(reads(prologue.input, 0));
+    if (auto status = reads(prologue.input, 0); !status) return std::move(status).error();
     if (prologue.kind == Prologue::Kind::none) return {};
     const uint64_t width = program_.buffers[prologue.input].width;
-    GALE_TRY(is_vector(prologue.weight, width));
-    GALE_TRY(is_positive("norm epsilon", prologue.epsilon));
+    if (auto status = is_vector(prologue.weight, width); !status) return std::move(status).error();
+    if (auto status = is_positive("norm epsilon", prologue.epsilon); !status) return std::move(status).error();
     if (prologue.kind == Prologue::Kind::norm) return {};
-    GALE_TRY(is_vector(prologue.post_weight, width));
-    GALE_TRY(reads(prologue.residual, width));
+    if (auto status = is_vector(prologue.post_weight, width); !status) return std::move(status).error();
+    if (auto status = reads(prologue.residual, width); !status) return std::move(status).error();
     if (prologue.sum == prologue.residual || prologue.sum == prologue.input)
       return wrong("stores the sum in a buffer that other workers still read");
     return writes(prologue.sum, width);
@@ -109,11 +110,11 @@ class Checker {
 
   Status check(const MatrixStep& step) {
     using Epilogue = MatrixStep::Epilogue;
-    GALE_TRY(check(step.prologue));
+    if (auto status = check(step.prologue); !status) return std::move(status).error();
     const uint64_t in = program_.buffers[step.prologue.input].width;
     if (step.groups.empty()) return wrong("has no weight");
     for (const RowGroup& group : step.groups) {
-      GALE_TRY(is_matrix(group.weight));
+      if (auto status = is_matrix(group.weight); !status) return std::move(status).error();
       if (group.weight->row_length() != in)
         return wrong("weight '{}' has rows of {}; its input has {}", group.weight->name, group.weight->row_length(),
                      in);
@@ -127,8 +128,9 @@ class Checker {
     std::set<BufferId> outputs;
     for (const RowGroup& group : step.groups) {
       if (!outputs.insert(group.output).second) return wrong("two weights write the same buffer");
-      if (step.epilogue == Epilogue::add) GALE_TRY(reads(group.output, group.weight->rows()));
-      GALE_TRY(check_output(step, group));
+      if (step.epilogue == Epilogue::add)
+        if (auto status = reads(group.output, group.weight->rows()); !status) return std::move(status).error();
+      if (auto status = check_output(step, group); !status) return std::move(status).error();
     }
     return {};
   }
@@ -155,17 +157,23 @@ class Checker {
     if (step.heads == 0 || step.kv_heads == 0 || step.head_size == 0 || step.value_size == 0 ||
         step.heads % step.kv_heads != 0)
       return wrong("{} heads of {} cannot share {} key heads", step.heads, step.head_size, step.kv_heads);
-    GALE_TRY(reads(step.q, static_cast<uint64_t>(step.heads) * step.head_size));
-    GALE_TRY(reads(step.k, static_cast<uint64_t>(step.kv_heads) * step.head_size));
-    GALE_TRY(reads(step.v, static_cast<uint64_t>(step.kv_heads) * step.value_size));
+    if (auto status = reads(step.q, static_cast<uint64_t>(step.heads) * step.head_size); !status)
+      return std::move(status).error();
+    if (auto status = reads(step.k, static_cast<uint64_t>(step.kv_heads) * step.head_size); !status)
+      return std::move(status).error();
+    if (auto status = reads(step.v, static_cast<uint64_t>(step.kv_heads) * step.value_size); !status)
+      return std::move(status).error();
     if (step.output == step.q || step.output == step.k || step.output == step.v)
       return wrong("attention writes a buffer that other workers still read");
-    if (step.q_norm) GALE_TRY(is_vector(step.q_norm, step.head_size));
-    if (step.k_norm) GALE_TRY(is_vector(step.k_norm, step.head_size));
-    if (step.q_norm || step.k_norm) GALE_TRY(is_positive("norm epsilon", step.epsilon));
-    GALE_TRY(is_positive("scale", step.scale));
-    GALE_TRY(is_cap(step.softcap));
-    GALE_TRY(check(step.rope, step.head_size));
+    if (step.q_norm)
+      if (auto status = is_vector(step.q_norm, step.head_size); !status) return std::move(status).error();
+    if (step.k_norm)
+      if (auto status = is_vector(step.k_norm, step.head_size); !status) return std::move(status).error();
+    if (step.q_norm || step.k_norm)
+      if (auto status = is_positive("norm epsilon", step.epsilon); !status) return std::move(status).error();
+    if (auto status = is_positive("scale", step.scale); !status) return std::move(status).error();
+    if (auto status = is_cap(step.softcap); !status) return std::move(status).error();
+    if (auto status = check(step.rope, step.head_size); !status) return std::move(status).error();
     if (step.cache >= program_.caches.size()) return wrong("uses cache {} of {}", step.cache, program_.caches.size());
     if (cache_taken_[step.cache]) return wrong("uses cache {}, which an earlier step uses", step.cache);
     cache_taken_[step.cache] = true;
@@ -179,9 +187,10 @@ class Checker {
   Status check(const Rope& rope, uint32_t head_size) const {
     if (rope.dimensions % 2 != 0 || rope.dimensions > head_size)
       return wrong("{} of {} elements rotate; expected an even number", rope.dimensions, head_size);
-    GALE_TRY(is_positive("rope base", rope.base));
-    GALE_TRY(is_positive("rope factor", rope.factor));
-    if (rope.divisors) GALE_TRY(is_vector(rope.divisors, rope.dimensions / 2));
+    if (auto status = is_positive("rope base", rope.base); !status) return std::move(status).error();
+    if (auto status = is_positive("rope factor", rope.factor); !status) return std::move(status).error();
+    if (rope.divisors)
+      if (auto status = is_vector(rope.divisors, rope.dimensions / 2); !status) return std::move(status).error();
     return {};
   }
 

@@ -100,8 +100,8 @@ void ProgramBuilder::refuse(std::string_view name, std::string_view reason) {
 }
 
 Result<Program> ProgramBuilder::finish() && {
-  GALE_TRY(std::move(status_));
-  GALE_TRY(validate(program_));
+  if (auto status = std::move(status_); !status) return std::move(status).error();
+  if (auto status = validate(program_); !status) return std::move(status).error();
   return std::move(program_);
 }
 

@@ -46,11 +46,19 @@ Status prepare(PassState& pass, const model::Program& program, size_t max_column
     return {};
   };
   pass.scratch.resize(static_cast<size_t>(pass.team->size()));
-  if (int8) GALE_TRY(allocate(PanelKind::int8, max_columns, pass.int8_panels));
-  if (float32) GALE_TRY(allocate(PanelKind::float32, max_columns, pass.float_panels));
+  if (int8)
+    if (auto status = allocate(PanelKind::int8, max_columns, pass.int8_panels); !status)
+      return std::move(status).error();
+  if (float32)
+    if (auto status = allocate(PanelKind::float32, max_columns, pass.float_panels); !status)
+      return std::move(status).error();
   for (ThreadScratch& scratch : pass.scratch) {
-    if (int8) GALE_TRY(allocate(PanelKind::int8, kNarrowColumns, scratch.int8_panel));
-    if (float32) GALE_TRY(allocate(PanelKind::float32, kNarrowColumns, scratch.float_panel));
+    if (int8)
+      if (auto status = allocate(PanelKind::int8, kNarrowColumns, scratch.int8_panel); !status)
+        return std::move(status).error();
+    if (float32)
+      if (auto status = allocate(PanelKind::float32, kNarrowColumns, scratch.float_panel); !status)
+        return std::move(status).error();
     scratch.row.resize(pass.program->largest_input);
     scratch.sum.resize(pass.program->largest_input);
     scratch.key.resize(pass.program->largest_head);
@@ -126,7 +134,7 @@ CpuExecutor::~CpuExecutor() = default;
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Program& program,
                                                          const format::Checkpoint& checkpoint,
                                                          const CpuOptions& options) {
-  GALE_TRY(model::validate(program));
+  if (auto status = model::validate(program); !status) return std::move(status).error();
   if (options.max_columns == 0) return fail(ErrorKind::invalid_input, "a pass must have room for at least one column");
   auto state = std::make_unique<State>();
   state->program = &program;
@@ -147,7 +155,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Program& p
   auto lowered = lower(program, checkpoint, state->weights, kernels, options.threads);
   if (!lowered) return std::move(lowered).error();
   state->lowered = std::move(*lowered);
-  GALE_TRY(check_embeddings(state->lowered));
+  if (auto status = check_embeddings(state->lowered); !status) return std::move(status).error();
   auto cache = KvCache::create(program.caches, options.cache_type);
   if (!cache) return std::move(cache).error();
   state->cache = std::move(*cache);
@@ -160,7 +168,7 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const model::Program& p
   pass.cache = state->cache.get();
   pass.team = state->team.get();
   pass.vocabulary = program.vocabulary;
-  GALE_TRY(prepare(pass, program, options.max_columns));
+  if (auto status = prepare(pass, program, options.max_columns); !status) return std::move(status).error();
   return std::unique_ptr<CpuExecutor>(new CpuExecutor(std::move(state)));
 }
 
@@ -194,7 +202,8 @@ Status CpuExecutor::run(std::span<const Column> columns, std::span<float> logits
     return fail(ErrorKind::limit, "a pass of {} columns is larger than the {} that this executor was made for",
                 columns.size(), state.options.max_columns);
   }
-  GALE_TRY(group_columns(columns, *state.cache, state.program->vocabulary, pass.sequences));
+  if (auto status = group_columns(columns, *state.cache, state.program->vocabulary, pass.sequences); !status)
+    return std::move(status).error();
   pass.wanted.clear();
   for (size_t c = 0; c < columns.size(); ++c) {
     if (columns[c].wants_logits) pass.wanted.push_back(static_cast<uint32_t>(c));
@@ -204,7 +213,8 @@ Status CpuExecutor::run(std::span<const Column> columns, std::span<float> logits
                 pass.wanted.size(), pass.vocabulary);
   }
   for (const SequenceColumns& sequence : pass.sequences) {
-    GALE_TRY(state.cache->reserve(sequence.id, static_cast<uint32_t>(sequence.columns.size())));
+    if (auto status = state.cache->reserve(sequence.id, static_cast<uint32_t>(sequence.columns.size())); !status)
+      return std::move(status).error();
   }
   pass.columns = columns;
   pass.logits = logits;

@@ -160,7 +160,8 @@ Result<LoweredProgram> lower(const model::Program& program, const format::Checkp
     out.steps.push_back(std::move(lowered));
     checkpoint.release_all();
   }
-  for (RopeFrequencies& rope : out.ropes) GALE_TRY(fill_frequencies(rope));
+  for (RopeFrequencies& rope : out.ropes)
+    if (auto status = fill_frequencies(rope); !status) return std::move(status).error();
   return out;
 }
 

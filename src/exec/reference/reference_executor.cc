@@ -47,15 +47,17 @@ Status add_weight(Weights& weights, Weight weight) {
 Result<Weights> decode_weights(const Program& program) {
   Weights out;
   for (const model::Step& step : program.steps) {
-    if (const auto* embed = std::get_if<EmbedStep>(&step)) GALE_TRY(add_weight(out, embed->weight));
+    if (const auto* embed = std::get_if<EmbedStep>(&step))
+      if (auto status = add_weight(out, embed->weight); !status) return std::move(status).error();
     if (const auto* matrix = std::get_if<MatrixStep>(&step)) {
-      GALE_TRY(add_weight(out, matrix->prologue.weight));
-      GALE_TRY(add_weight(out, matrix->prologue.post_weight));
-      for (const model::RowGroup& group : matrix->groups) GALE_TRY(add_weight(out, group.weight));
+      if (auto status = add_weight(out, matrix->prologue.weight); !status) return std::move(status).error();
+      if (auto status = add_weight(out, matrix->prologue.post_weight); !status) return std::move(status).error();
+      for (const model::RowGroup& group : matrix->groups)
+        if (auto status = add_weight(out, group.weight); !status) return std::move(status).error();
     }
     if (const auto* attention = std::get_if<AttentionStep>(&step))
       for (Weight weight : {attention->q_norm, attention->k_norm, attention->rope.divisors})
-        GALE_TRY(add_weight(out, weight));
+        if (auto status = add_weight(out, weight); !status) return std::move(status).error();
   }
   return out;
 }
@@ -206,7 +208,7 @@ ReferenceExecutor::ReferenceExecutor(std::unique_ptr<State> state) : state_(std:
 ReferenceExecutor::~ReferenceExecutor() = default;
 
 Result<std::unique_ptr<ReferenceExecutor>> ReferenceExecutor::create(const Program& program) try {
-  GALE_TRY(model::validate(program));
+  if (auto status = model::validate(program); !status) return std::move(status).error();
   auto weights = decode_weights(program);
   if (!weights.ok()) return std::move(weights).error();
   auto state = std::make_unique<State>(State{.program = program, .weights = std::move(weights).value()});
