@@ -42,9 +42,9 @@ std::string types_table(const format::Checkpoint& checkpoint) {
     Total& total = totals[format::type_name(tensor.type)];
     ++total.tensors;
     total.values += tensor.values();
-    total.bytes += tensor.bytes.size();
+    total.bytes += tensor.byte_size();
     values += tensor.values();
-    bytes += tensor.bytes.size();
+    bytes += tensor.byte_size();
   }
   std::vector<std::pair<std::string, Total>> sorted(totals.begin(), totals.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
@@ -103,7 +103,7 @@ int run(const Arguments& arguments) {
       out += "\n";
       for (const format::Tensor& tensor : checkpoint->tensors()) {
         out += fmt::format("  {:<36} {:<8} {:<20} {:>12}\n", tensor.name, format::type_name(tensor.type),
-                           shape_text(tensor), gigabytes(static_cast<double>(tensor.bytes.size())));
+                           shape_text(tensor), gigabytes(static_cast<double>(tensor.byte_size())));
       }
     }
     if (program) {

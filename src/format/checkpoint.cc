@@ -1,9 +1,10 @@
-// Opens model files: one GGUF file, or all parts of a split one.
+// Opens models: one GGUF file, all parts of a split one, or a directory; finds tensors by name.
 #include "format/checkpoint.h"
 
 #include <optional>
 
 #include "format/gguf.h"
+#include "format/hugging_face.h"
 
 namespace gale::format {
 namespace {
@@ -22,7 +23,8 @@ Result<SplitKeys> split_keys(const Metadata& metadata, const std::string& path) 
     return value;
   };
   const auto number = get("split.no"), count = get("split.count"), tensors = get("split.tensors.count");
-  for (const auto* value : {&number, &count, &tensors}) GALE_TRY(*value);
+  for (const auto* value : {&number, &count, &tensors})
+    if (auto status = *value; !status) return std::move(status).error();
   SplitKeys keys;
   // A count of 0 is what merging leaves in the file; the other two keys mean nothing then.
   if (count->value_or(0) == 0) return keys;
@@ -103,9 +105,7 @@ Result<std::vector<Part>> open_others(const std::string& path, Part opened) {
   return parts;
 }
 
-}  // namespace
-
-Result<Checkpoint> Checkpoint::open(const std::string& path) {
+Result<Checkpoint::Contents> open_gguf(const std::string& path) {
   auto opened = open_part(path);
   if (!opened) return std::move(opened).error();
   auto parts = open_others(path, *std::move(opened));
@@ -120,23 +120,42 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
     }
   }
 
-  Checkpoint out;
-  out.metadata_ = std::move(parts->front().contents.metadata);
-  out.tensors_.reserve(tensor_count);
-  out.files_.reserve(parts->size());
+  Checkpoint::Contents out;
+  out.metadata = std::move(parts->front().contents.metadata);
+  out.metadata_file = parts->front().file.path();
+  out.tensors.reserve(tensor_count);
+  out.files.reserve(parts->size());
   for (Part& part : *parts) {
     for (Tensor& tensor : part.contents.tensors) {
-      tensor.file = static_cast<uint32_t>(out.files_.size());
-      out.tensors_.push_back(std::move(tensor));
+      tensor.file = static_cast<uint32_t>(out.files.size());
+      out.tensors.push_back(std::move(tensor));
     }
-    out.files_.push_back(std::move(part.file));
+    out.files.push_back(std::move(part.file));
   }
-  out.index_.reserve(tensor_count);
-  for (size_t i = 0; i < tensor_count; ++i) {
-    const auto [at, inserted] = out.index_.emplace(out.tensors_[i].name, i);
+  return out;
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::open(const std::string& path) {
+  auto contents = is_hugging_face(path) ? open_hugging_face(path) : open_gguf(path);
+  if (!contents) return std::move(contents).error();
+  return from(*std::move(contents));
+}
+
+Result<Checkpoint> Checkpoint::from(Contents contents) {
+  Checkpoint out;
+  out.contents_ = std::move(contents);
+  const std::vector<Tensor>& tensors = out.contents_.tensors;
+  const auto place = [&](const Tensor& tensor) -> const std::string& {
+    return tensor.file < out.files().size() ? out.files()[tensor.file].path() : out.metadata_file();
+  };
+  out.index_.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto [at, inserted] = out.index_.emplace(tensors[i].name, i);
     if (!inserted) {
-      return fail(ErrorKind::invalid_input, "tensor '{}' is both in {} and in {}", out.tensors_[i].name,
-                  out.files_[out.tensors_[at->second].file].path(), out.files_[out.tensors_[i].file].path());
+      return fail(ErrorKind::invalid_input, "tensor '{}' is both in {} and in {}", tensors[i].name,
+                  place(tensors[at->second]), place(tensors[i]));
     }
   }
   return out;
@@ -144,12 +163,23 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
 
 const Tensor* Checkpoint::find(std::string_view name) const {
   const auto at = index_.find(name);
-  return at == index_.end() ? nullptr : &tensors_[at->second];
+  return at == index_.end() ? nullptr : &tensors()[at->second];
+}
+
+void Checkpoint::will_read(const Tensor& tensor) const {
+  if (tensor.file < files().size()) files()[tensor.file].will_read(tensor.stored());
+}
+
+void Checkpoint::release(const Tensor& tensor, uint64_t first_row, uint64_t count) const {
+  // Memory that is no mapped file would be lost.
+  if (tensor.file >= files().size() || tensor.rows() == 0) return;
+  const uint64_t row = tensor.stored().size() / tensor.rows();
+  files()[tensor.file].release(tensor.stored().subspan(first_row * row, count * row));
 }
 
 uint64_t Checkpoint::total_bytes() const {
   uint64_t sum = 0;
-  for (const MappedFile& file : files_) sum += file.bytes().size();
+  for (const MappedFile& file : files()) sum += file.bytes().size();
   return sum;
 }
 

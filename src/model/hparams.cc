@@ -291,10 +291,8 @@ Result<Hparams> read(const format::Checkpoint& checkpoint) {
 
 Result<Hparams> read_hparams(const format::Checkpoint& checkpoint) {
   auto result = read(checkpoint);
-  if (result.ok() || checkpoint.files().empty()) return result;
-  Error error = std::move(result).error();
-  error.message = fmt::format("{}: {}", checkpoint.files()[0].path(), error.message);
-  return error;
+  if (result.ok() || checkpoint.metadata_file().empty()) return result;
+  return in_file(checkpoint.metadata_file(), result.error());
 }
 
 }  // namespace gale::model

@@ -201,11 +201,6 @@ class Checker {
   size_t logits_steps_ = 0;
 };
 
-// One row of an embedding.
-uint64_t row_bytes(Weight weight) {
-  return weight->rows() > 0 ? weight->bytes.size() / weight->rows() : 0;
-}
-
 }  // namespace
 
 Status validate(const Program& program) {
@@ -232,9 +227,9 @@ std::vector<Weight> weights_of(const Step& step) {
 }
 
 uint64_t weight_bytes(const Step& step) {
-  if (const auto* embed = std::get_if<EmbedStep>(&step)) return row_bytes(embed->weight);
+  if (const auto* embed = std::get_if<EmbedStep>(&step)) return embed->weight->row_bytes();  // one row
   uint64_t bytes = 0;
-  for (Weight weight : weights_of(step)) bytes += weight->bytes.size();
+  for (Weight weight : weights_of(step)) bytes += weight->byte_size();
   return bytes;
 }
 
@@ -244,10 +239,10 @@ uint64_t weight_bytes(const Program& program) {
     if (!std::holds_alternative<EmbedStep>(step))
       for (Weight weight : weights_of(step)) whole.insert(weight);
   uint64_t bytes = 0;
-  for (Weight weight : whole) bytes += weight->bytes.size();
+  for (Weight weight : whole) bytes += weight->byte_size();
   for (const Step& step : program.steps)  // the row of a tied embedding is read with the rest of it
     if (const auto* embed = std::get_if<EmbedStep>(&step); embed && !whole.contains(embed->weight))
-      bytes += row_bytes(embed->weight);
+      bytes += embed->weight->row_bytes();
   return bytes;
 }
 

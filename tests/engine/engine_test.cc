@@ -212,7 +212,7 @@ TEST_F(EngineTest, BytesOfAPassGrowWithDepth) {
   const OracleModel oracle = model("gemma3");
   const auto engine = open_engine(oracle.path);
   uint64_t tensors = 0;
-  for (const format::Tensor& tensor : engine->checkpoint().tensors()) tensors += tensor.bytes.size();
+  for (const format::Tensor& tensor : engine->checkpoint().tensors()) tensors += tensor.byte_size();
   EXPECT_EQ(engine->pass_bytes(0), tensors + 7 * 2 * 2 * 32 * sizeof(float));  // keys and values of the token itself
   EXPECT_GT(engine->pass_bytes(100), engine->pass_bytes(10));
   EXPECT_TRUE(has(engine->describe(), "2 threads"));

@@ -78,7 +78,8 @@ TEST_F(CheckpointTest, SingleFile) {
   EXPECT_EQ(opened->total_bytes(), fs::file_size(path("m.gguf")));
   EXPECT_EQ(**opened->metadata().text("general.architecture"), "llama");
   opened->will_read(*x);
-  opened->release(*x, x->bytes);
+  opened->release(*x);
+  opened->release(*x, 1, 1);
   EXPECT_EQ(values_of(*x), (std::vector<float>{1, 2, 3, 4}));
 }
 

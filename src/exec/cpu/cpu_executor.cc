@@ -34,9 +34,12 @@ Status prepare(PassState& pass, const model::Program& program, size_t max_column
     pass.memory.push_back(std::move(*memory));
   }
   bool int8 = false, float32 = false;
+  size_t embedding_row = 0;  // bytes
   for (const LoweredStep& step : pass.program->steps) {
     if (const auto* matrix = std::get_if<LoweredMatrix>(&step.action))
       int8 |= matrix->needs_int8, float32 |= matrix->needs_float;
+    if (const auto* embed = std::get_if<LoweredEmbed>(&step.action); embed && embed->tiled == nullptr)
+      embedding_row = std::max<size_t>(embedding_row, embed->weight->row_bytes());
   }
   const auto allocate = [&](PanelKind kind, size_t columns, PageBuffer& out) -> Status {
     const size_t full = panel_bytes(kind, pass.program->largest_input, kMaxKernelColumns);
@@ -62,6 +65,7 @@ Status prepare(PassState& pass, const model::Program& program, size_t max_column
     scratch.row.resize(pass.program->largest_input);
     scratch.sum.resize(pass.program->largest_input);
     scratch.key.resize(pass.program->largest_head);
+    scratch.embedding_row.resize(embedding_row);
   }
   pass.angles.resize(pass.program->ropes.size());
   return {};
@@ -76,9 +80,9 @@ void run_embed(const LoweredEmbed& step, PassState& pass, int member) {
       decode_tile_row(step.tiled->type, step.tiled->height, width, step.tiled->tile_row(token / step.tiled->height),
                       static_cast<uint32_t>(token % step.tiled->height), out);
     } else {
-      const size_t row_bytes = step.weight->bytes.size() / step.weight->rows();
       // The type was decoded once when the executor was made, so this can't fail.
-      (void)format::decode(step.weight->type, step.weight->bytes.subspan(token * row_bytes, row_bytes), {out, width});
+      std::vector<std::byte>& buffer = pass.scratch[static_cast<size_t>(member)].embedding_row;
+      (void)format::decode_rows(*step.weight, token, 1, buffer, {out, width});
     }
     if (step.scale != 1) pass.vector->scale(out, step.scale, width);
   }
@@ -91,11 +95,9 @@ Status check_embeddings(const LoweredProgram& lowered) {
   for (const LoweredStep& step : lowered.steps) {
     const auto* embed = std::get_if<LoweredEmbed>(&step.action);
     if (embed == nullptr || embed->tiled != nullptr) continue;
-    const size_t row_bytes = embed->weight->bytes.size() / embed->weight->rows();
     std::vector<float> row(embed->weight->row_length());
-    if (Status status = format::decode(embed->weight->type, embed->weight->bytes.first(row_bytes), row); !status) {
-      return fail(status.error().kind, "tensor '{}': {}", embed->weight->name, status.error().message);
-    }
+    std::vector<std::byte> buffer;
+    if (Status status = format::decode_rows(*embed->weight, 0, 1, buffer, row); !status) return status;
   }
   return {};
 }

@@ -22,9 +22,9 @@ Result<std::vector<float>> floats_of(model::Weight weight) {
   std::vector<float> values;
   if (weight == nullptr) return values;
   values.resize(weight->values());
-  if (Status status = format::decode(weight->type, weight->bytes, values); !status) {
-    return fail(status.error().kind, "tensor '{}': {}", weight->name, status.error().message);
-  }
+  std::vector<std::byte> buffer;
+  if (Status status = format::decode_rows(*weight, 0, weight->rows(), buffer, values); !status)
+    return std::move(status).error();
   return values;
 }
 

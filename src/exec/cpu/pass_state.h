@@ -35,10 +35,11 @@ struct SequenceColumns {
 
 // Memory of one thread; grown before the team starts.
 struct ThreadScratch {
-  std::vector<float> row, sum;         // [largest input] after norm; the residual sum before it
-  PageBuffer int8_panel, float_panel;  // private panels of a narrow pass
-  std::vector<float> queries;          // [query rows x largest head]
-  std::vector<float> key;              // [largest head]
+  std::vector<float> row, sum;           // [largest input] after norm; the residual sum before it
+  PageBuffer int8_panel, float_panel;    // private panels of a narrow pass
+  std::vector<float> queries;            // [query rows x largest head]
+  std::vector<float> key;                // [largest head]
+  std::vector<std::byte> embedding_row;  // of an embedding whose rows the file doesn't hold as they are needed
   std::vector<QueryRow> rows;
   std::vector<float> partials;   // wide passes: [query rows x chunks x (2 + value size)]
   std::vector<float> attention;  // attention_scratch_floats(query rows)

@@ -90,28 +90,34 @@ Result<TiledWeights> TiledWeights::load(const model::Program& program, const for
   }
   // In file order, so that a cold file is read front to back.
   std::sort(planned->begin(), planned->end(), [](const Placement& a, const Placement& b) {
-    return std::pair(a.weight->file, a.weight->bytes.data()) < std::pair(b.weight->file, b.weight->bytes.data());
+    return std::pair(a.weight->file, a.weight->stored().data()) < std::pair(b.weight->file, b.weight->stored().data());
   });
   for (const Placement& p : *planned) checkpoint.will_read(*p.weight);
+  // Where a thread makes rows that the file doesn't hold as they are.
+  size_t row_memory = 0;
+  for (const Placement& p : *planned)
+    if (p.weight->recipe) row_memory = std::max<size_t>(row_memory, height * p.weight->row_bytes());
+  std::vector<std::vector<std::byte>> buffers(static_cast<size_t>(team.size()), std::vector<std::byte>(row_memory));
   std::byte* const arena = weights.memory_.data();
   team.run([&](int member) {
     for (size_t i = 0; i < planned->size(); ++i) {
       const Placement& p = (*planned)[i];
       // The kernel maps pages around each fault, so pages at the borders of what was released come back: once more
       // behind it.
-      if (member == 0 && i > 0) checkpoint.release(*(*planned)[i - 1].weight, (*planned)[i - 1].weight->bytes);
+      if (member == 0 && i > 0) checkpoint.release(*(*planned)[i - 1].weight);
       const size_t rows = p.weight->rows();
-      const size_t row_bytes = p.weight->bytes.size() / rows;
+      const size_t row_bytes = p.weight->stored().size() / rows;
       const Range mine = split_range(divide_up<size_t>(rows, height), member, team.size());
-      size_t kept = mine.begin * height * row_bytes;  // file bytes from here on are still mapped in
+      size_t kept = mine.begin * height;  // the rows from here on are still mapped in
       for (size_t t = mine.begin; t < mine.end; ++t) {
         const size_t first = t * height;
         const size_t count = std::min<size_t>(height, rows - first);
-        make_tile_row(p.weight->type, height, p.weight->row_length(), p.weight->bytes.data() + first * row_bytes,
-                      static_cast<uint32_t>(count), arena + p.offset + t * p.stride);
-        const size_t done = (first + count) * row_bytes;
-        if (done - kept >= kReleaseBytes || t + 1 == mine.end) {
-          checkpoint.release(*p.weight, p.weight->bytes.subspan(kept, done - kept));
+        const auto file_rows = p.weight->rows(first, count, buffers[static_cast<size_t>(member)]);
+        make_tile_row(p.weight->type, height, p.weight->row_length(), file_rows.data(), static_cast<uint32_t>(count),
+                      arena + p.offset + t * p.stride);
+        const size_t done = first + count;
+        if ((done - kept) * row_bytes >= kReleaseBytes || t + 1 == mine.end) {
+          checkpoint.release(*p.weight, kept, done - kept);
           kept = done;
         }
       }

@@ -38,8 +38,8 @@ using Weights = std::map<Weight, std::vector<float>>;
 Status add_weight(Weights& weights, Weight weight) {
   if (!weight || weights.contains(weight)) return {};
   std::vector<float> values(weight->values());
-  if (Status status = format::decode(weight->type, weight->bytes, values); !status.ok())
-    return fail(status.error().kind, "tensor '{}': {}", weight->name, status.error().message);
+  std::vector<std::byte> buffer;
+  if (Status status = format::decode_rows(*weight, 0, weight->rows(), buffer, values); !status) return status;
   weights.emplace(weight, std::move(values));
   return {};
 }
