@@ -11,24 +11,18 @@ namespace {
 // Longer words are cut, so that positions fit 32 bits.
 constexpr size_t longest_word = size_t{1} << 30;
 
+constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
+
 class Encoder {
  public:
-  Encoder(const TokenizerData& data, std::vector<Token>& out) : data_(data), out_(out) {}
+  Encoder(const TokenizerData& data, std::vector<Token>& out) : data_(data), out_(out), first_(out.size()) {}
 
-  void byte_level(std::string_view text) {
+  void bytes(std::string_view text) {
     std::string storage;
-    text = repair_utf8(text, storage, &lost_);
-    const WordScanner scanner(data_.rule, text);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(scanner.next(begin), begin + longest_word);
-      word(text.substr(begin, end - begin));
-      begin = end;
-    }
+    words(repair_utf8(text, storage, &lost_));
   }
 
-  // The rule has no words of its own. Cutting before a space that no token holds behind the byte before it changes
-  // nothing, and makes words that can be looked up.
-  void sentencepiece(std::string_view text, bool prefix) {
+  void characters(std::string_view text, bool prefix) {
     std::string escaped;
     escaped.reserve(text.size() + text.size() / 2 + 3);
     if (prefix) escaped += space_mark;
@@ -41,11 +35,47 @@ class Encoder {
       if (text[i] == space_mark[0] && text.substr(i).starts_with(space_mark)) lost_ += space_mark.size();
       escaped += text[i];
     }
-    const std::string_view all = escaped;
+    words(escaped);
+  }
+
+  size_t lost() const { return lost_; }
+
+ private:
+  void words(std::string_view text) {
+    if (data_.rule == WordRule::patterns) {
+      std::vector<std::string_view> list;
+      data_.patterns.cut(text, list);
+      for (const std::string_view w : list) pieces(w);
+      return;
+    }
+    if (data_.rule == WordRule::whole || data_.rule == WordRule::spaces) return pieces(text);
+    const WordScanner scanner(data_.rule, text);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = scanner.next(begin);
+      pieces(text.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  // What of a word can be looked at alone.
+  void pieces(std::string_view text) {
+    if (data_.alphabet == Alphabet::characters) return cut_at_spaces(text);
+    for (; text.size() > longest_word; text.remove_prefix(longest_word)) word(text.substr(0, longest_word));
+    word(text);
+  }
+
+  // Cutting before a space that no token holds behind the byte before it changes nothing, and makes words that can be
+  // looked up.
+  void cut_at_spaces(std::string_view all) {
+    // A run of newlines of Gemma 4 is that token, if there is one, however it would be merged.
+    if (data_.rule == WordRule::newlines && all.starts_with('\n')) {
+      if (const Token token = data_.find_spellable(all); token >= 0) return out_.push_back(token);
+    }
     size_t begin = 0;
     for (size_t at = 0; at < all.size();) {
       const auto first = static_cast<uint8_t>(all[at]);
-      const bool border = first == 0xE2 && at > begin && !data_.joins_space[static_cast<uint8_t>(all[at - 1])] &&
+      const bool border = first == 0xE2 && at > begin &&
+                          (data_.rule == WordRule::spaces || !data_.joins_space[static_cast<uint8_t>(all[at - 1])]) &&
                           all.substr(at).starts_with(space_mark);
       if (border || at - begin > longest_word) {
         word(all.substr(begin, at - begin));
@@ -62,36 +92,14 @@ class Encoder {
     if (begin < all.size()) word(all.substr(begin));
   }
 
-  size_t lost() const { return lost_; }
-
- private:
-  static constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
-
   void word(std::string_view text) {
     const Token token = data_.find_spellable(text);
     if (token >= 0 && (data_.whole_words || whole(token).load(std::memory_order_relaxed) == Whole::yes)) {
       out_.push_back(token);
       return;
     }
-    std::vector<Symbol>& symbols = space_.symbols;
-    symbols.clear();
-    if (data_.byte_level) {
-      for (size_t i = 0; i < text.size(); ++i) {
-        symbols.push_back({static_cast<uint32_t>(i), 1, -1, -1, data_.byte_tokens[static_cast<uint8_t>(text[i])]});
-      }
-      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) { return data_.merges.find(a.token, b.token); });
-    } else {
-      for (size_t i = 0; i < text.size();) {
-        const size_t length = std::min(utf8_length(static_cast<uint8_t>(text[i])), text.size() - i);
-        symbols.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(length), -1, -1,
-                           data_.find_spellable(text.substr(i, length))});
-        i += length;
-      }
-      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) {
-        const Token joined = data_.find_spellable(text.substr(a.begin, a.length + b.length));
-        return joined < 0 ? Merge{} : Merge{data_.priorities[static_cast<size_t>(joined)], joined};
-      });
-    }
+    join(text);
+    const std::vector<Symbol>& symbols = space_.symbols;
     if (token >= 0) {
       const bool same = symbols.size() == 1 && symbols[0].token == token;
       whole(token).store(same ? Whole::yes : Whole::no, std::memory_order_relaxed);
@@ -105,8 +113,35 @@ class Encoder {
     }
   }
 
+  // Leaves the tokens of a word in space_.symbols.
+  void join(std::string_view text) {
+    if (data_.joining == Joining::unigram) return data_.unigram.cut(text, space_);
+    std::vector<Symbol>& symbols = space_.symbols;
+    symbols.clear();
+    const bool bytes = data_.alphabet == Alphabet::bytes;
+    for (size_t i = 0; i < text.size();) {
+      const auto first = static_cast<uint8_t>(text[i]);
+      const size_t length = bytes ? 1 : std::min(utf8_length(first), text.size() - i);
+      const Token token = bytes ? data_.byte_tokens[first] : data_.find_spellable(text.substr(i, length));
+      symbols.push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(length), -1, -1, token});
+      i += length;
+    }
+    if (data_.joining == Joining::merges) {
+      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) { return data_.merges.find(a.token, b.token); });
+    } else {
+      merge_symbols(space_, [&](const Symbol& a, const Symbol& b) {
+        const Token joined = data_.find_spellable(text.substr(a.begin, a.length + b.length));
+        return joined < 0 ? Merge{} : Merge{data_.priorities[static_cast<size_t>(joined)], joined};
+      });
+    }
+  }
+
   // A symbol that is no token.
   void spell(std::string_view symbol) {
+    if (!data_.byte_fallback) {
+      lost_ += symbol.size();
+      return put_unknown();
+    }
     for (const char c : symbol) {
       const Token token = data_.byte_tokens[static_cast<uint8_t>(c)];
       if (token >= 0) {
@@ -114,18 +149,24 @@ class Encoder {
         continue;
       }
       ++lost_;
-      if (data_.byte_level) {
+      if (data_.alphabet == Alphabet::bytes) {
         out_.insert(out_.end(), data_.replacement.begin(), data_.replacement.end());
-      } else if (data_.unknown >= 0) {
-        out_.push_back(data_.unknown);
+      } else {
+        put_unknown();
       }
     }
+  }
+
+  void put_unknown() {
+    if (data_.unknown < 0 || (data_.joins_unknown && out_.size() > first_ && out_.back() == data_.unknown)) return;
+    out_.push_back(data_.unknown);
   }
 
   std::atomic<Whole>& whole(Token token) { return data_.whole[static_cast<size_t>(token)]; }
 
   const TokenizerData& data_;
   std::vector<Token>& out_;
+  size_t first_;  // of out_ that this text gave
   MergeSpace space_;
   size_t lost_ = 0;
 };
@@ -134,10 +175,11 @@ class Encoder {
 
 size_t encode_ordinary(const TokenizerData& data, std::string_view text, bool prefix, std::vector<Token>& out) {
   Encoder encoder(data, out);
-  if (data.byte_level) {
-    encoder.byte_level(text);
+  if (data.alphabet == Alphabet::bytes) {
+    encoder.bytes(text);
   } else {
-    encoder.sentencepiece(text, prefix && data.space_prefix);
+    encoder.characters(
+        text, prefix && !(data.prefix_unless_space && (text.starts_with(' ') || text.starts_with(space_mark))));
   }
   return encoder.lost();
 }

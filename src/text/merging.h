@@ -29,6 +29,13 @@ struct MergeSpace {
   std::vector<Symbol> symbols;  // of the word, `previous` and `next` not set; after merge_symbols: the result
   std::vector<Candidate> heap;
   std::vector<Merge> merges;
+  // Of a Unigram search: the best way to one place of the word.
+  struct Step {
+    double score = 0;
+    int32_t begin = -1;  // where its last symbol begins; -1: no way leads here
+    Token token = -1;
+  };
+  std::vector<Step> steps;
 };
 
 // Few symbols: looking for the best of all pairs is faster than a heap. Same result as merge_many.

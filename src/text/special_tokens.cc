@@ -1,18 +1,60 @@
-// The trie of special tokens and the cutting of text along them.
+// The cutting of text along special tokens.
 #include "text/special_tokens.h"
 
 #include <algorithm>
-#include <functional>
+
+#include "text/unicode.h"
 
 namespace gale::text {
+namespace {
+
+// The character that ends at `end` > 0.
+uint32_t character_before(std::string_view text, size_t end) {
+  size_t begin = end - 1;
+  while (begin > 0 && end - begin < 4 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+  const Utf8Char c = decode_utf8(text.substr(begin, end - begin));
+  return c.length == end - begin ? c.point : 0xFFFD;
+}
+
+CharMask mask_before(std::string_view text, size_t end) {
+  return end == 0 ? 0 : CharTable::instance().mask(character_before(text, end));
+}
+
+CharMask mask_behind(std::string_view text, size_t begin) {
+  return begin >= text.size() ? 0 : CharTable::instance().mask(decode_utf8(text.substr(begin)).point);
+}
+
+bool touches_word(std::string_view text, size_t begin, size_t end) {
+  constexpr CharMask word = mask_letter | mask_number | mask_mark;
+  return (mask_before(text, begin) & word) != 0 || (mask_behind(text, end) & word) != 0 ||
+         (begin > 0 && text[begin - 1] == '_') || (end < text.size() && text[end] == '_');
+}
+
+size_t skip_space_left(std::string_view text, size_t end, size_t least) {
+  while (end > least && (mask_before(text, end) & mask_space) != 0) {
+    do --end;
+    while (end > least && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80);
+  }
+  return end;
+}
+
+size_t skip_space_right(std::string_view text, size_t begin) {
+  while ((mask_behind(text, begin) & mask_space) != 0)
+    begin += std::max<size_t>(decode_utf8(text.substr(begin)).length, 1);
+  return begin;
+}
+
+}  // namespace
 
 void SpecialTokens::create(std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
   entries.erase(
       std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text == b.text; }),
       entries.end());
+  entries_ = std::move(entries);
   first_pairs_.assign(65536, 0);
-  for (const Entry& e : entries) {
+  std::vector<std::string_view> texts;
+  for (const Entry& e : entries_) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(e.text[i]); };
     first_bytes_[byte(0)] = true;
     if (e.text.size() == 1) {
@@ -20,120 +62,61 @@ void SpecialTokens::create(std::vector<Entry> entries) {
     } else {
       first_pairs_[static_cast<size_t>(byte(0)) << 8 | byte(1)] = 1;
     }
-    lengths_.push_back(static_cast<uint32_t>(e.text.size()));
+    texts.push_back(e.text);
   }
-  std::sort(lengths_.rbegin(), lengths_.rend());
-  lengths_.erase(std::unique(lengths_.begin(), lengths_.end()), lengths_.end());
-
-  // Nodes in breadth-first order: each stands for a range of the sorted entries that share `depth` first bytes.
-  struct Range {
-    size_t first, last, depth;
-  };
-  std::vector<Range> ranges{{0, entries.size(), 0}};
-  nodes_.resize(1);
-  for (size_t n = 0; n < ranges.size(); ++n) {
-    auto [first, last, depth] = ranges[n];
-    if (first < last && entries[first].text.size() == depth) {
-      nodes_[n].token = entries[first].token;
-      nodes_[n].always = entries[first].always;
-      ++first;
-    }
-    nodes_[n].first_edge = static_cast<uint32_t>(edges_.size());
-    while (first < last) {
-      const char byte = entries[first].text[depth];
-      size_t end = first + 1;
-      while (end < last && entries[end].text[depth] == byte) ++end;
-      edges_.push_back({static_cast<uint8_t>(byte), static_cast<uint32_t>(nodes_.size())});
-      nodes_.emplace_back();
-      ranges.push_back({first, end, depth + 1});
-      first = end;
-    }
-    nodes_[n].edge_count = static_cast<uint32_t>(edges_.size()) - nodes_[n].first_edge;
-  }
-}
-
-const SpecialTokens::Node* SpecialTokens::step(const Node& node, uint8_t byte) const {
-  const auto begin = edges_.begin() + node.first_edge;
-  const auto end = begin + node.edge_count;
-  const auto found = std::lower_bound(begin, end, byte, [](const Edge& e, uint8_t b) { return e.byte < b; });
-  return found != end && found->byte == byte ? &nodes_[found->node] : nullptr;
+  trie_.create(texts);
 }
 
 Token SpecialTokens::find(std::string_view text) const {
-  if (nodes_.empty()) return -1;
-  const Node* node = &nodes_[0];
-  for (const char c : text) {
-    node = step(*node, static_cast<uint8_t>(c));
-    if (node == nullptr) return -1;
+  const int32_t at = trie_.find(text);
+  return at < 0 ? -1 : entries_[static_cast<size_t>(at)].rule.token;
+}
+
+const SpecialTokens::Entry* SpecialTokens::match(std::string_view text, size_t begin, bool special,
+                                                 std::span<const PlainRange> plain) const {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (!first_bytes_[byte(begin)]) return nullptr;
+  const bool pair =
+      begin + 1 < text.size() && first_pairs_[static_cast<size_t>(byte(begin)) << 8 | byte(begin + 1)] != 0;
+  if (!pair && !single_bytes_[byte(begin)]) return nullptr;
+  const auto allowed = [&](const Entry& entry, size_t end) {
+    if (entry.always || !special) return entry.always;
+    const auto range =
+        std::upper_bound(plain.begin(), plain.end(), begin, [](size_t at, const PlainRange& r) { return at < r.end; });
+    return range == plain.end() || range->begin >= end;
+  };
+  const Entry* longest = nullptr;
+  const Trie::Node* node = trie_.root();
+  for (size_t i = begin; i < text.size(); ++i) {
+    node = trie_.step(*node, byte(i));
+    if (node == nullptr) break;
+    if (node->value < 0) continue;
+    const Entry& entry = entries_[static_cast<size_t>(node->value)];
+    if (allowed(entry, i + 1)) longest = &entry;
   }
-  return node->token;
+  return longest;
 }
 
 std::vector<TextPart> SpecialTokens::cut(std::string_view text, bool special, std::span<const PlainRange> plain) const {
   std::vector<TextPart> parts;
   if (text.empty()) return parts;
-  const auto allowed = [&](const Node& node, size_t begin, size_t end) {
-    if (node.always || !special) return node.always;
-    const auto range =
-        std::upper_bound(plain.begin(), plain.end(), begin, [](size_t at, const PlainRange& r) { return at < r.end; });
-    return range == plain.end() || range->begin >= end;
-  };
-  // Where a token begins, and the set of lengths (bit i: lengths_[i]; all from the 63rd on share the last bit).
-  struct Start {
-    size_t pos;
-    uint64_t lengths;
-  };
-  std::vector<Start> starts;
-  uint64_t seen = 0;
-  const auto length_bit = [&](uint32_t length) {
-    const auto at = std::lower_bound(lengths_.begin(), lengths_.end(), length, std::greater<>());
-    return uint64_t{1} << std::min<ptrdiff_t>(at - lengths_.begin(), 63);
-  };
-  for (size_t pos = 0; pos < text.size() && !lengths_.empty(); ++pos) {
-    const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-    if (!first_bytes_[byte(pos)]) continue;
-    const bool pair = pos + 1 < text.size() && first_pairs_[static_cast<size_t>(byte(pos)) << 8 | byte(pos + 1)] != 0;
-    if (!pair && !single_bytes_[byte(pos)]) continue;
-    const Node* node = &nodes_[0];
-    uint64_t found = 0;
-    for (size_t i = pos; i < text.size(); ++i) {
-      node = step(*node, byte(i));
-      if (node == nullptr) break;
-      if (node->token >= 0 && allowed(*node, pos, i + 1)) found |= length_bit(static_cast<uint32_t>(i + 1 - pos));
-    }
-    if (found != 0) starts.push_back({pos, found});
-    seen |= found;
-  }
-  if (starts.empty()) return {{text, -1}};
-
-  struct Cut {
-    size_t pos;
-    uint32_t length;
-    Token token;
-  };
-  std::vector<Cut> cuts;
-  std::vector<bool> taken(text.size(), false);
-  for (size_t n = 0; n < lengths_.size(); ++n) {
-    const uint64_t bit = uint64_t{1} << std::min<size_t>(n, 63);
-    if ((seen & bit) == 0) continue;
-    const uint32_t length = lengths_[n];
-    for (const Start& s : starts) {
-      // What is taken is at least as long as this token, so it can't lie between the two ends.
-      if ((s.lengths & bit) == 0 || s.pos + length > text.size() || taken[s.pos] || taken[s.pos + length - 1]) continue;
-      const Node* node = &nodes_[0];
-      for (uint32_t i = 0; i < length && node != nullptr; ++i)
-        node = step(*node, static_cast<uint8_t>(text[s.pos + i]));
-      if (node == nullptr || node->token < 0 || !allowed(*node, s.pos, s.pos + length)) continue;
-      std::fill_n(taken.begin() + static_cast<ptrdiff_t>(s.pos), length, true);
-      cuts.push_back({s.pos, length, node->token});
-    }
-  }
-  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) { return a.pos < b.pos; });
+  if (entries_.empty()) return {{text, -1}};
   size_t done = 0;
-  for (const Cut& c : cuts) {
-    if (c.pos > done) parts.push_back({text.substr(done, c.pos - done), -1});
-    parts.push_back({text.substr(c.pos, c.length), c.token});
-    done = c.pos + c.length;
+  for (size_t pos = 0; pos < text.size();) {
+    const Entry* entry = match(text, pos, special, plain);
+    if (entry == nullptr) {
+      ++pos;
+      continue;
+    }
+    size_t begin = pos;
+    size_t end = pos + entry->text.size();
+    pos = end;
+    if (entry->rule.whole_word && touches_word(text, begin, end)) continue;
+    if (entry->rule.strips_left) begin = skip_space_left(text, begin, done);
+    if (entry->rule.strips_right) end = skip_space_right(text, end);
+    if (begin > done) parts.push_back({text.substr(done, begin - done), -1});
+    parts.push_back({entry->text, entry->rule.token});
+    done = pos = end;
   }
   if (done < text.size()) parts.push_back({text.substr(done), -1});
   return parts;

@@ -1,4 +1,4 @@
-// Special tokens: finding them in text, longest first.
+// Special tokens: finding them in text, the leftmost first, of several there the longest.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/trie.h"
 #include "text/vocabulary.h"
 
 namespace gale::text {
@@ -22,40 +23,30 @@ struct PlainRange {
   size_t begin, end;
 };
 
-// A set of literal texts as a trie. Immutable after creation.
+// Immutable after creation.
 class SpecialTokens {
  public:
   struct Entry {
     std::string_view text;  // not empty
-    Token token;
-    bool always;  // found without `special` too (user-defined tokens)
+    bool always = false;    // found without `special` too (user-defined tokens)
+    AddedTokenRule rule;
   };
   // Of equal texts the first entry counts.
   void create(std::vector<Entry> entries);
+  bool empty() const { return entries_.empty(); }
 
-  // Cuts `text`: all occurrences of the longest tokens first (leftmost first), then of shorter ones in what is left.
-  // Tokens that are not found always are found only with `special`, and only where they touch none of the `plain`
-  // ranges.
+  // Cuts `text`. Tokens that are not found always are found only with `special`, and only where they touch none of the
+  // `plain` ranges. White space that a token strips is in no part.
   std::vector<TextPart> cut(std::string_view text, bool special, std::span<const PlainRange> plain = {}) const;
   // The token of exactly this text, or -1.
   Token find(std::string_view text) const;
 
  private:
-  struct Node {
-    uint32_t first_edge = 0;
-    uint32_t edge_count = 0;
-    Token token = -1;
-    bool always = false;
-  };
-  struct Edge {
-    uint8_t byte;
-    uint32_t node;
-  };
-  const Node* step(const Node& node, uint8_t byte) const;
+  // The longest entry that may stand at `begin`; nullptr: none.
+  const Entry* match(std::string_view text, size_t begin, bool special, std::span<const PlainRange> plain) const;
 
-  std::vector<Node> nodes_;
-  std::vector<Edge> edges_;
-  std::vector<uint32_t> lengths_;  // distinct lengths of texts, longest first
+  Trie trie_;
+  std::vector<Entry> entries_;  // in the order of their texts
   // What begins a text: the first byte, both first bytes [65536], and whole texts of one byte.
   bool first_bytes_[256] = {};
   std::vector<uint8_t> first_pairs_;

@@ -18,7 +18,7 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Result<Tokenizer> Tokenizer::create(const VocabularySource& source) {
   auto state = std::make_unique<State>();
-  GALE_TRY(fill_tokenizer_data(source, state->data));
+  if (auto status = fill_tokenizer_data(source, state->data); !status) return std::move(status).error();
   return Tokenizer(std::move(state));
 }
 
@@ -28,6 +28,49 @@ size_t Tokenizer::size() const {
 
 namespace {
 
+// Encodes the ordinary stretches between the special tokens of one text.
+class PartEncoder {
+ public:
+  PartEncoder(const TokenizerData& data, std::vector<Token>& tokens) : data_(data), tokens_(tokens) {}
+
+  void special(Token token) {
+    if (data_.space_prefix == SpacePrefix::segments && data_.kind(token) == TokenKind::user_defined) {
+      // SentencePiece's space goes before the first user-defined token too, and none behind it.
+      if (prefix_) ordinary_text({}, true);
+      prefix_ = false;
+    } else {
+      prefix_ = data_.space_prefix != SpacePrefix::start;
+    }
+    tokens_.push_back(token);
+  }
+
+  void ordinary(std::string_view text) {
+    std::string storage;
+    const std::string_view normal = data_.normalizer.apply(text, storage);
+    if (data_.normalized_specials.empty()) return ordinary_text(normal, prefix_);
+    for (const TextPart& part : data_.normalized_specials.cut(normal, true)) {
+      if (part.token >= 0) {
+        special(part.token);
+      } else {
+        ordinary_text(part.text, prefix_);
+      }
+    }
+  }
+
+  size_t lost() const { return lost_; }
+
+ private:
+  void ordinary_text(std::string_view text, bool prefix) {
+    lost_ += encode_ordinary(data_, text, prefix && data_.space_prefix != SpacePrefix::never, tokens_);
+    prefix_ = false;
+  }
+
+  const TokenizerData& data_;
+  std::vector<Token>& tokens_;
+  bool prefix_ = true;  // at the start and behind special tokens
+  size_t lost_ = 0;
+};
+
 // Tokens of a text that has been cut.
 std::vector<Token> encode_parts(const TokenizerData& data, const std::vector<TextPart>& parts, size_t text_size,
                                 bool add_bos_eos, size_t* lost) {
@@ -36,19 +79,16 @@ std::vector<Token> encode_parts(const TokenizerData& data, const std::vector<Tex
   const bool add_bos = add_bos_eos && data.adds_bos;
   const bool add_eos = add_bos_eos && data.adds_eos;
   if (add_bos && (parts.empty() || parts.front().token != data.bos)) tokens.push_back(data.bos);
-  size_t lost_bytes = 0;
-  bool prefix = true;  // at the start and behind special tokens
+  PartEncoder encoder(data, tokens);
   for (const TextPart& part : parts) {
     if (part.token >= 0) {
-      tokens.push_back(part.token);
-      prefix = true;
+      encoder.special(part.token);
     } else {
-      lost_bytes += encode_ordinary(data, part.text, prefix, tokens);
-      prefix = false;
+      encoder.ordinary(part.text);
     }
   }
   if (add_eos && (parts.empty() || parts.back().token != data.eos)) tokens.push_back(data.eos);
-  if (lost != nullptr) *lost = lost_bytes;
+  if (lost != nullptr) *lost = encoder.lost();
   return tokens;
 }
 
@@ -84,7 +124,7 @@ std::string Tokenizer::piece(Token token, bool special) const {
     default:
       break;
   }
-  if (data.byte_level) return std::string(data.keys[at]);
+  if (data.alphabet == Alphabet::bytes) return std::string(data.keys[at]);
   if (data.kinds[at] == TokenKind::byte) {
     const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
     return std::string(1, static_cast<char>(digit(text[3]) * 16 + digit(text[4])));  // "<0xAB>"
@@ -131,7 +171,7 @@ bool Tokenizer::adds_eos() const {
   return state_->data.adds_eos;
 }
 bool Tokenizer::adds_space_prefix() const {
-  return state_->data.space_prefix;
+  return state_->data.space_prefix != SpacePrefix::never;
 }
 const std::vector<Token>& Tokenizer::end_tokens() const {
   return state_->data.end_tokens;

@@ -1,4 +1,4 @@
-// Text to tokens and back: byte-level BPE ("gpt2" vocabularies) and SentencePiece-style BPE ("llama" vocabularies).
+// Text to tokens and back: byte-level BPE, BPE and Unigram over characters with spaces as U+2581.
 #pragma once
 
 #include <memory>

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <random>
+#include <unordered_map>
 
 #include "base/log.h"
+#include "text/byte_names.h"
 
 namespace gale::text {
 namespace {
@@ -14,35 +16,6 @@ namespace {
 constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581
 // A longer one is never looked for in text: it could only be an attempt to fill the memory.
 constexpr size_t longest_special = 1024;
-
-// GPT-2 writes each byte as one printable character: the printable ones of Latin-1 stand for themselves, the other 68
-// bytes are U+0100, U+0101 ... in order. -1: no byte.
-constexpr std::array<int16_t, 0x144> make_byte_alphabet() {
-  std::array<int16_t, 0x144> table{};
-  for (auto& entry : table) entry = -1;
-  size_t next = 0x100;
-  for (int16_t byte = 0; byte < 256; ++byte) {
-    const bool itself = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xFF && byte != 0xAD);
-    table[itself ? static_cast<size_t>(byte) : next++] = byte;
-  }
-  return table;
-}
-constexpr std::array<int16_t, 0x144> byte_alphabet = make_byte_alphabet();
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-// The byte of "<0xAB>"; -1: not of that form.
-int byte_of_name(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const int high = hex_digit(text[3]);
-  const int low = hex_digit(text[4]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
 
 // Higher scores first; never UINT32_MAX, which says "no merge".
 uint32_t priority_of(float score) {
@@ -79,18 +52,24 @@ std::vector<bool> decode_texts(TokenizerData& data) {
   for (const std::string_view text : data.texts) total += text.size();
   data.bytes.resize(total);
   std::vector<bool> on_alphabet(data.texts.size(), true);
+  std::vector<size_t> off_alphabet;
   char* out = data.bytes.data();
   data.keys.reserve(data.texts.size());
   for (size_t i = 0; i < data.texts.size(); ++i) {
     const ptrdiff_t size = bytes_of_characters(data.texts[i], out);
     if (size < 0) {
       on_alphabet[i] = false;
-      data.off_alphabet.push_back(static_cast<Token>(i));
+      off_alphabet.push_back(i);
       data.keys.push_back(data.texts[i]);
     } else {
       data.keys.emplace_back(out, static_cast<size_t>(size));
       out += size;
     }
+  }
+  data.off_alphabet.reserve(off_alphabet.size());
+  for (const size_t i : off_alphabet) {
+    Token& slot = data.off_alphabet.slot(data.texts[i], data.texts);
+    if (slot < 0) slot = static_cast<Token>(i);
   }
   return on_alphabet;
 }
@@ -107,10 +86,55 @@ void fill_table(TokenizerData& data, const std::vector<bool>& usable) {
   }
 }
 
+// Looks for the tokens of one merge after the other.
+class MergeReader {
+ public:
+  explicit MergeReader(const TokenizerData& data) : data_(data) {}
+
+  struct Parts {
+    Token left = -1, right = -1, result = -1;
+    bool usable = true;  // false: its characters never come up in text
+  };
+
+  Parts read(std::string_view left, std::string_view right) {
+    joined_.resize(left.size() + right.size());
+    const bool bytes = data_.alphabet == Alphabet::bytes;
+    const ptrdiff_t left_size = bytes ? bytes_of_characters(left, joined_.data()) : copy(left, joined_.data());
+    const ptrdiff_t right_size = left_size < 0 ? -1
+                                 : bytes       ? bytes_of_characters(right, joined_.data() + left_size)
+                                               : copy(right, joined_.data() + left_size);
+    Parts parts;
+    if (right_size < 0) {
+      parts.left = find_token(data_, left);
+      parts.right = find_token(data_, right);
+      parts.result = find_token(data_, std::string(left) + std::string(right));
+      parts.usable = false;
+      return parts;
+    }
+    const std::string_view both(joined_.data(), static_cast<size_t>(left_size + right_size));
+    parts.left = data_.table.find(both.substr(0, static_cast<size_t>(left_size)), data_.keys);
+    parts.right = data_.table.find(both.substr(static_cast<size_t>(left_size)), data_.keys);
+    ++guess_;
+    const bool guessed = guess_ > 0 && static_cast<size_t>(guess_) < data_.keys.size() &&
+                         data_.keys[static_cast<size_t>(guess_)] == both && data_.spellable(guess_);
+    parts.result = guessed ? guess_ : data_.table.find(both, data_.keys);
+    guess_ = parts.result;
+    return parts;
+  }
+
+ private:
+  static ptrdiff_t copy(std::string_view text, char* out) {
+    std::copy(text.begin(), text.end(), out);
+    return static_cast<ptrdiff_t>(text.size());
+  }
+  const TokenizerData& data_;
+  std::string joined_;
+  Token guess_ = -1;  // results mostly follow each other in the vocabulary
+};
+
 Status fill_merges(const VocabularySource& source, TokenizerData& data) {
   data.merges.reserve(source.merges.size());
-  std::string joined;
-  Token guess = -1;  // results mostly follow each other in the vocabulary
+  MergeReader reader(data);
   for (size_t i = 0; i < source.merges.size(); ++i) {
     const std::string_view merge = source.merges[i];
     const size_t space = merge.find(' ', 1);
@@ -118,41 +142,56 @@ Status fill_merges(const VocabularySource& source, TokenizerData& data) {
       return fail(ErrorKind::invalid_input,
                   "tokenizer.ggml.merges[{}] is '{}': two tokens with a space between are needed", i, merge);
     }
-    joined.resize(merge.size());
-    const ptrdiff_t left_size = bytes_of_characters(merge.substr(0, space), joined.data());
-    const ptrdiff_t right_size =
-        left_size < 0 ? -1 : bytes_of_characters(merge.substr(space + 1), joined.data() + left_size);
-    Token left = -1, right = -1, result = -1;
-    if (right_size >= 0) {
-      const std::string_view both(joined.data(), static_cast<size_t>(left_size + right_size));
-      left = data.table.find(both.substr(0, static_cast<size_t>(left_size)), data.keys);
-      right = data.table.find(both.substr(static_cast<size_t>(left_size)), data.keys);
-      ++guess;
-      const bool guessed = guess > 0 && static_cast<size_t>(guess) < data.keys.size() &&
-                           data.keys[static_cast<size_t>(guess)] == both && data.spellable(guess);
-      result = guessed ? guess : data.table.find(both, data.keys);
-      guess = result;
-    } else {
-      // Characters outside of the byte alphabet never come up in text; the tokens must exist all the same.
-      left = find_token(data, merge.substr(0, space));
-      right = find_token(data, merge.substr(space + 1));
-      result = find_token(data, std::string(merge.substr(0, space)) + std::string(merge.substr(space + 1)));
-    }
-    if (left < 0 || right < 0 || result < 0) {
+    const MergeReader::Parts parts = reader.read(merge.substr(0, space), merge.substr(space + 1));
+    if (parts.left < 0 || parts.right < 0 || parts.result < 0) {
       return fail(ErrorKind::invalid_input, "tokenizer.ggml.merges[{}] is '{}': its {} is not in the vocabulary", i,
                   merge,
-                  left < 0    ? "left part"
-                  : right < 0 ? "right part"
-                              : "result");
+                  parts.left < 0    ? "left part"
+                  : parts.right < 0 ? "right part"
+                                    : "result");
     }
-    if (right_size < 0 || !data.spellable(left) || !data.spellable(right) || !data.spellable(result)) continue;
-    data.merges.add(left, right, {static_cast<uint32_t>(i), result});
+    if (!parts.usable || !data.spellable(parts.left) || !data.spellable(parts.right) || !data.spellable(parts.result)) {
+      continue;
+    }
+    data.merges.add(parts.left, parts.right, {static_cast<uint32_t>(i), parts.result});
   }
   return {};
 }
 
-void fill_specials(TokenizerData& data) {
+// The lowest id first.
+void fill_rank_priorities(TokenizerData& data) {
+  data.priorities.resize(data.texts.size());
+  for (size_t i = 0; i < data.priorities.size(); ++i) data.priorities[i] = static_cast<uint32_t>(i);
+}
+
+Status check_scores(const VocabularySource& source) {
+  for (size_t i = 0; i < source.scores.size(); ++i) {
+    if (std::isnan(source.scores[i])) {
+      return fail(ErrorKind::invalid_input, "tokenizer.ggml.scores[{}] is not a number", i);
+    }
+  }
+  return {};
+}
+
+void fill_score_priorities(const VocabularySource& source, TokenizerData& data) {
+  data.priorities.assign(data.texts.size(), priority_of(0.0f));
+  for (size_t i = 0; i < source.scores.size(); ++i) data.priorities[i] = priority_of(source.scores[i]);
+}
+
+void fill_unigram(const VocabularySource& source, TokenizerData& data) {
+  std::vector<Unigram::Piece> pieces;
+  for (size_t i = 0; i < data.texts.size(); ++i) {
+    if (data.kinds[i] != TokenKind::normal || data.texts[i].empty()) continue;
+    pieces.push_back({data.texts[i], static_cast<Token>(i), source.scores.empty() ? 0.0f : source.scores[i]});
+  }
+  data.unigram.create(std::move(pieces));
+}
+
+void fill_specials(const VocabularySource& source, TokenizerData& data) {
+  std::unordered_map<Token, AddedTokenRule> rules;
+  for (const AddedTokenRule& rule : source.added) rules.emplace(rule.token, rule);
   std::vector<SpecialTokens::Entry> entries;
+  std::vector<SpecialTokens::Entry> normalized;
   for (size_t i = 0; i < data.texts.size(); ++i) {
     const TokenKind kind = data.kinds[i];
     const bool always = kind == TokenKind::user_defined;
@@ -163,15 +202,21 @@ void fill_specials(TokenizerData& data) {
           data.texts[i].size());
       continue;
     }
-    entries.push_back({data.texts[i], static_cast<Token>(i), always});
+    SpecialTokens::Entry entry{data.texts[i], always, {}};
+    if (const auto rule = rules.find(static_cast<Token>(i)); rule != rules.end()) entry.rule = rule->second;
+    entry.rule.token = static_cast<Token>(i);
+    const bool later = always && entry.rule.normalized && data.normalizer.changes_text();
+    (later ? normalized : entries).push_back(entry);
   }
   data.specials.create(std::move(entries));
+  if (!normalized.empty()) data.normalized_specials.create(std::move(normalized));
 }
 
 // A special token of the file; if it is missing or out of range, `standard` if that looks like a special token.
 Token special_id(const TokenizerData& data, const std::optional<int64_t>& id, std::string_view key, int64_t standard) {
   const auto count = static_cast<int64_t>(data.texts.size());
   if (id.has_value()) {
+    if (*id == -1) return -1;
     if (*id >= 0 && *id < count) return static_cast<Token>(*id);
     log(LogLevel::warning, "tokenizer.ggml.{} is {}, but the vocabulary has {} tokens; ignored", key, *id, count);
   }
@@ -182,24 +227,39 @@ Token special_id(const TokenizerData& data, const std::optional<int64_t>& id, st
   return special ? token : -1;
 }
 
+// The rule for words and what hangs on it, from the name of the pre-tokenizer or from the source's own fields.
+Status choose_words(const VocabularySource& source, TokenizerData& data, PreTokenizer& pre) {
+  if (source.words) {
+    pre = {{}, *source.words};
+  } else {
+    const std::string_view name = source.pre_tokenizer.empty() ? "default" : source.pre_tokenizer;
+    const PreTokenizer* found = find_pre_tokenizer(name);
+    if (found == nullptr) {
+      return fail(ErrorKind::unsupported, "tokenizer.ggml.pre: the pre-tokenizer '{}' is not known to this version",
+                  name);
+    }
+    if (name == "default") {
+      log(LogLevel::warning,
+          "the file names no pre-tokenizer (tokenizer.ggml.pre is {}): text may be cut into other tokens "
+          "than in training, and answers may be worse",
+          source.pre_tokenizer.empty() ? "missing" : "'default'");
+    }
+    pre = *found;
+  }
+  data.rule = pre.rule;
+  data.whole_words = source.whole_words.value_or(pre.whole_words);
+  if (data.rule == WordRule::patterns) {
+    if (auto status = data.patterns.create(source.patterns); !status) return std::move(status).error();
+  }
+  return data.normalizer.create(source, source.normalization.value_or(pre.normalization));
+}
+
 Status fill_byte_level(const VocabularySource& source, TokenizerData& data) {
-  const std::string_view name = source.pre_tokenizer.empty() ? "default" : source.pre_tokenizer;
-  const PreTokenizer* pre = find_pre_tokenizer(name);
-  if (pre == nullptr) {
-    return fail(ErrorKind::unsupported, "tokenizer.ggml.pre: the pre-tokenizer '{}' is not known to this version",
-                name);
-  }
-  if (name == "default") {
-    log(LogLevel::warning,
-        "the file names no pre-tokenizer (tokenizer.ggml.pre is {}): text may be cut into other tokens "
-        "than in training, and answers may be worse",
-        source.pre_tokenizer.empty() ? "missing" : "'default'");
-  }
-  data.rule = pre->rule;
-  data.whole_words = pre->whole_words;
-  data.adds_bos = source.add_bos.value_or(pre->adds_bos);
-  data.bos = special_id(data, source.bos, "bos_token_id", pre->has_bos ? 11 : -1);
-  if (!pre->has_bos) data.bos = -1;
+  PreTokenizer pre;
+  if (auto status = choose_words(source, data, pre); !status) return std::move(status).error();
+  data.adds_bos = source.add_bos.value_or(pre.adds_bos);
+  data.bos = special_id(data, source.bos, "bos_token_id", pre.has_bos ? 11 : -1);
+  if (!pre.has_bos) data.bos = -1;
   data.eos = special_id(data, source.eos, "eos_token_id", 11);
   data.unknown = special_id(data, source.unknown, "unknown_token_id", -1);
   fill_table(data, decode_texts(data));
@@ -207,16 +267,14 @@ Status fill_byte_level(const VocabularySource& source, TokenizerData& data) {
     const char c = static_cast<char>(byte);
     data.byte_tokens[byte] = data.find_spellable({&c, 1});
   }
-  return fill_merges(source, data);
+  if (!source.merges_by_rank) return fill_merges(source, data);
+  data.joining = Joining::unions;
+  fill_rank_priorities(data);
+  return {};
 }
 
-Status fill_sentencepiece(const VocabularySource& source, TokenizerData& data) {
-  data.space_prefix = source.add_space_prefix.value_or(true);
-  data.adds_bos = source.add_bos.value_or(true);
-  data.bos = special_id(data, source.bos, "bos_token_id", 1);
-  data.eos = special_id(data, source.eos, "eos_token_id", 2);
-  data.unknown = special_id(data, source.unknown, "unknown_token_id", 0);
-  data.keys = data.texts;
+// The tokens that stand for bytes, by their names.
+void fill_byte_tokens(const VocabularySource& source, TokenizerData& data) {
   data.byte_tokens.fill(-1);
   for (size_t i = 0; i < data.texts.size(); ++i) {
     const int byte = byte_of_name(data.texts[i]);
@@ -227,23 +285,53 @@ Status fill_sentencepiece(const VocabularySource& source, TokenizerData& data) {
     if (source.kinds.empty()) data.kinds[i] = TokenKind::byte;
     data.byte_tokens[static_cast<size_t>(byte)] = static_cast<Token>(i);
   }
+}
+
+Status fill_characters(const VocabularySource& source, TokenizerData& data) {
+  const bool gemma4 = source.model == "gemma4";
+  const bool unigram = source.model == "t5";
+  data.rule = source.words.value_or(gemma4 ? WordRule::newlines : WordRule::whole);
+  if (data.rule != WordRule::newlines && data.rule != WordRule::whole && data.rule != WordRule::spaces) {
+    return fail(ErrorKind::unsupported,
+                "the pre-tokenizer cuts words by a rule for byte-level vocabularies, but the vocabulary is of the kind "
+                "'{}'",
+                source.model);
+  }
+  data.whole_words = source.whole_words.value_or(false);
+  if (auto status = data.normalizer.create(source, source.normalization.value_or(Normalization::none)); !status) {
+    return std::move(status).error();
+  }
+  const bool prefix = source.add_space_prefix.value_or(!gemma4);
+  data.space_prefix = source.space_prefix.value_or(prefix ? SpacePrefix::pieces : SpacePrefix::never);
+  data.prefix_unless_space = source.prefix_unless_space;
+  data.adds_bos = source.add_bos.value_or(!unigram);
+  data.bos = special_id(data, source.bos, "bos_token_id", unigram ? -1 : gemma4 ? 2 : 1);
+  data.eos = special_id(data, source.eos, "eos_token_id", unigram || gemma4 ? 1 : 2);
+  data.unknown = special_id(data, source.unknown, "unknown_token_id", unigram ? 2 : gemma4 ? 3 : 0);
+  data.keys = data.texts;
+  fill_byte_tokens(source, data);
   fill_table(data, std::vector<bool>(data.keys.size(), true));
+  const bool has_bytes = std::any_of(data.byte_tokens.begin(), data.byte_tokens.end(), [](Token t) { return t >= 0; });
+  data.byte_fallback = source.byte_fallback && (has_bytes || !unigram);
+  data.joins_unknown = source.joins_unknown;
   for (size_t byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
     if (data.byte_tokens[byte] < 0) data.byte_tokens[byte] = data.find_spellable({&c, 1});
-  }
-  data.priorities.assign(data.texts.size(), priority_of(0.0f));
-  for (size_t i = 0; i < source.scores.size(); ++i) {
-    if (std::isnan(source.scores[i])) {
-      return fail(ErrorKind::invalid_input, "tokenizer.ggml.scores[{}] is not a number", i);
-    }
-    data.priorities[i] = priority_of(source.scores[i]);
   }
   for (const std::string_view key : data.keys) {
     for (size_t at = key.find(space_mark, 1); at < key.size(); at = key.find(space_mark, at + 1)) {
       data.joins_space[static_cast<uint8_t>(key[at - 1])] = true;
     }
   }
+  if (auto status = check_scores(source); !status) return std::move(status).error();
+  if (unigram) {
+    data.joining = Joining::unigram;
+    fill_unigram(source, data);
+    return {};
+  }
+  if (gemma4) return fill_merges(source, data);
+  data.joining = Joining::unions;
+  fill_score_priorities(source, data);
   return {};
 }
 
@@ -257,30 +345,11 @@ uint64_t table_seed() {
   return seed;
 }
 
-ptrdiff_t bytes_of_characters(std::string_view text, char* out) {
-  char* const begin = out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto first = static_cast<uint8_t>(text[i]);
-    uint32_t point = first;
-    if (first >= 0x80) {
-      const auto second = i + 1 < text.size() ? static_cast<uint8_t>(text[i + 1]) : uint8_t{0};
-      if (first < 0xC2 || first > 0xC5 || (second & 0xC0) != 0x80) return -1;
-      point = (first & 0x1Fu) << 6 | (second & 0x3Fu);
-      ++i;
-    }
-    if (point >= byte_alphabet.size() || byte_alphabet[point] < 0) return -1;
-    *out++ = static_cast<char>(byte_alphabet[point]);
-  }
-  return out - begin;
-}
-
 Token find_token(const TokenizerData& data, std::string_view text) {
   if (const Token token = data.specials.find(text); token >= 0) return token;
   Token token = -1;
-  if (data.byte_level) {
-    for (const Token t : data.off_alphabet) {
-      if (data.texts[static_cast<size_t>(t)] == text) return t;
-    }
+  if (data.alphabet == Alphabet::bytes) {
+    if (const Token t = data.off_alphabet.find(text, data.texts); t >= 0) return t;
     std::string bytes(text.size(), '\0');
     const ptrdiff_t size = bytes_of_characters(text, bytes.data());
     if (size > 0) token = data.table.find({bytes.data(), static_cast<size_t>(size)}, data.keys);
@@ -291,19 +360,22 @@ Token find_token(const TokenizerData& data, std::string_view text) {
 }
 
 Status fill_tokenizer_data(const VocabularySource& source, TokenizerData& data) {
-  if (source.model != "gpt2" && source.model != "llama") {
-    return fail(ErrorKind::unsupported, "tokenizer.ggml.model is '{}': 'gpt2' and 'llama' are supported", source.model);
+  const bool bytes = source.model == "gpt2";
+  if (!bytes && source.model != "llama" && source.model != "gemma4" && source.model != "t5") {
+    return fail(ErrorKind::unsupported,
+                "tokenizer.ggml.model is '{}': 'gpt2', 'llama', 'gemma4' and 't5' are supported", source.model);
   }
-  data.byte_level = source.model == "gpt2";
-  GALE_TRY(read_arrays(source, data));
-  data.adds_eos = source.add_eos.value_or(false);
-  GALE_TRY(data.byte_level ? fill_byte_level(source, data) : fill_sentencepiece(source, data));
+  data.alphabet = bytes ? Alphabet::bytes : Alphabet::characters;
+  if (auto status = read_arrays(source, data); !status) return std::move(status).error();
+  data.adds_eos = source.add_eos.value_or(source.model == "t5");
+  if (auto status = bytes ? fill_byte_level(source, data) : fill_characters(source, data); !status)
+    return std::move(status).error();
   find_end_tokens(source, data);
-  fill_specials(data);
+  fill_specials(source, data);
   data.adds_bos = data.adds_bos && data.bos >= 0;
   data.adds_eos = data.adds_eos && data.eos >= 0;
   data.whole = std::make_unique<std::atomic<Whole>[]>(data.texts.size());
-  if (data.byte_level) {
+  if (bytes) {
     std::vector<Token> replacement;
     if (encode_ordinary(data, "\xEF\xBF\xBD", false, replacement) == 0) data.replacement = std::move(replacement);
   }

@@ -67,6 +67,7 @@ constexpr auto deepseek_border = [](const Char& c) { return (c.mask & mask_numbe
 // 's 't 're 've 'm 'll 'd at `pos`: its length, or 0.
 size_t contraction(std::string_view text, size_t pos, bool any_case) {
   if (pos + 1 >= text.size() || text[pos] != '\'') return 0;
+  if (any_case && text.substr(pos + 1).starts_with("\xC5\xBF")) return 3;  // U+017F is a lower case of S
   const auto letter = [&](size_t i) {
     const char c = i < text.size() ? text[i] : '\0';
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
@@ -244,6 +245,12 @@ size_t fallback_word(std::string_view text, const CharTable* table, size_t pos) 
   return end;
 }
 
+// [^\n]+|\n+
+size_t newline_word(std::string_view text, size_t pos) {
+  const size_t end = text[pos] == '\n' ? text.find_first_not_of('\n', pos) : text.find('\n', pos);
+  return std::min(end, text.size());
+}
+
 constexpr PreTokenizer gpt2_names(std::string_view name) {
   return {name, WordRule::gpt2};
 }
@@ -297,7 +304,7 @@ constexpr PreTokenizer pre_tokenizers[] = {
     {"smaug-bpe", WordRule::llama3},
     {"glm4", WordRule::llama3, false, false, false},
     {"chatglm-bpe", WordRule::llama3, false, false, false},
-    {"qwen2", WordRule::qwen2},
+    {"qwen2", WordRule::qwen2, false, false, true, Normalization::nfc},
     {"deepseek-r1-qwen", WordRule::qwen2},
     {"stablelm2", WordRule::qwen2},
     {"hunyuan", WordRule::qwen2},
@@ -306,7 +313,7 @@ constexpr PreTokenizer pre_tokenizers[] = {
     {"kormo", WordRule::qwen2},
     {"f2llmv2", WordRule::qwen2},
     {"grok-2", WordRule::qwen2},
-    {"qwen35", WordRule::qwen35},
+    {"qwen35", WordRule::qwen35, false, false, true, Normalization::nfc},
     {"gpt-4o", WordRule::gpt4o},
     {"llama4", WordRule::gpt4o},
     {"minimax-m2", WordRule::gpt4o},
@@ -324,6 +331,13 @@ constexpr PreTokenizer pre_tokenizers[] = {
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
   const auto* found = std::find_if(std::begin(pre_tokenizers), std::end(pre_tokenizers),
                                    [&](const PreTokenizer& p) { return p.name == name; });
+  return found == std::end(pre_tokenizers) ? nullptr : found;
+}
+
+const PreTokenizer* find_pre_tokenizer(WordRule rule, bool whole_words, Normalization normalization) {
+  const auto* found = std::find_if(std::begin(pre_tokenizers), std::end(pre_tokenizers), [&](const PreTokenizer& p) {
+    return p.rule == rule && p.whole_words == whole_words && p.normalization == normalization && p.has_bos;
+  });
   return found == std::end(pre_tokenizers) ? nullptr : found;
 }
 
@@ -351,6 +365,12 @@ size_t WordScanner::next(size_t begin) const {
       return deepseek_word(text_, table_, begin);
     case WordRule::fallback:
       return fallback_word(text_, table_, begin);
+    case WordRule::newlines:
+      return newline_word(text_, begin);
+    case WordRule::whole:
+    case WordRule::spaces:
+    case WordRule::patterns:
+      break;
   }
   return text_.size();
 }
