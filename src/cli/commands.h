@@ -13,6 +13,7 @@ extern const Command kRunCommand;
 extern const Command kBenchCommand;
 extern const Command kInspectCommand;
 extern const Command kLogitsCommand;
+extern const Command kConvertCommand;
 extern const Command kCompletionCommand;
 
 // All of them, in the order of the help.

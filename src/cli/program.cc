@@ -8,8 +8,8 @@
 namespace gale::cli {
 namespace {
 
-constexpr const Command* kCommands[] = {&kRunCommand, &kBenchCommand, &kInspectCommand, &kLogitsCommand,
-                                        &kCompletionCommand};
+constexpr const Command* kCommands[] = {&kRunCommand,     &kBenchCommand,  &kInspectCommand,
+                                        &kConvertCommand, &kLogitsCommand, &kCompletionCommand};
 
 std::string overview() {
   std::string out =

@@ -1,6 +1,7 @@
 // encode(): checks, plain number types, and the choice of the block encoder.
 #include "format/encode.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -34,21 +35,6 @@ float largest_value(TensorType type) {
   }
 }
 
-// Index of the first value that isn't finite or too large; `values.size()` if there is none.
-size_t first_beyond(std::span<const float> values, float limit) {
-  constexpr size_t stride = 256;  // tested as a whole, which the compiler can vectorise
-  for (size_t start = 0; start < values.size(); start += stride) {
-    const auto part = values.subspan(start, std::min(stride, values.size() - start));
-    bool bad = false;
-    for (const float v : part) bad |= !(std::fabs(v) <= limit);
-    if (!bad) continue;
-    for (size_t i = 0;; ++i) {
-      if (!(std::fabs(part[i]) <= limit)) return start + i;
-    }
-  }
-  return values.size();
-}
-
 template <uint16_t (*convert)(float)>
 void encode_halves(std::span<const float> values, std::byte* out) {
   for (const float value : values) {
@@ -64,6 +50,21 @@ bool encodable(TensorType type) {
   return is_plain(type) || block_encoder(type) != nullptr;
 }
 
+std::optional<size_t> first_unencodable(TensorType type, std::span<const float> values) {
+  const float limit = largest_value(type);
+  constexpr size_t stride = 256;  // tested as a whole, which the compiler can vectorise
+  for (size_t start = 0; start < values.size(); start += stride) {
+    const auto part = values.subspan(start, std::min(stride, values.size() - start));
+    bool bad = false;
+    for (const float v : part) bad |= !(std::fabs(v) <= limit);
+    if (!bad) continue;
+    for (size_t i = 0;; ++i) {
+      if (!(std::fabs(part[i]) <= limit)) return start + i;
+    }
+  }
+  return std::nullopt;
+}
+
 Status encode(TensorType type, std::span<const float> values, std::span<std::byte> out, Isa isa) {
   if (!encodable(type)) {
     return fail(ErrorKind::unsupported, "values cannot be encoded as {} by this version", type_name(type));
@@ -73,13 +74,12 @@ Status encode(TensorType type, std::span<const float> values, std::span<std::byt
     return fail(ErrorKind::invalid_input, "cannot encode {} values as {} into {} bytes", values.size(), type_name(type),
                 out.size());
   }
-  const float limit = largest_value(type);
-  if (const size_t bad = first_beyond(values, limit); bad < values.size()) {
-    if (!std::isfinite(values[bad])) {
-      return fail(ErrorKind::invalid_input, "value {} is {}: only finite numbers can be encoded", bad, values[bad]);
+  if (const auto bad = first_unencodable(type, values)) {
+    if (!std::isfinite(values[*bad])) {
+      return fail(ErrorKind::invalid_input, "value {} is {}: only finite numbers can be encoded", *bad, values[*bad]);
     }
-    return fail(ErrorKind::invalid_input, "value {} is {}: {} holds magnitudes up to {}", bad, values[bad],
-                type_name(type), limit);
+    return fail(ErrorKind::invalid_input, "value {} is {}: {} holds magnitudes up to {}", *bad, values[*bad],
+                type_name(type), largest_value(type));
   }
   switch (type) {
     case TensorType::f32:

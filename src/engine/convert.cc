@@ -1,0 +1,224 @@
+// The plan of a conversion (types, header, what to refuse), and its work: pieces of tensors, taken by whoever is free.
+#include "engine/convert.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/team.h"
+#include "format/checkpoint.h"
+#include "format/encode.h"
+#include "format/gguf_writer.h"
+
+namespace gale::engine {
+namespace {
+
+using format::Checkpoint;
+using format::Tensor;
+using format::TensorEntry;
+using format::TensorType;
+
+constexpr uint64_t quantisation_version = 2;  // of GGUF's block types
+constexpr uint64_t piece_values = 1 << 17;    // half a megabyte of floats: fits the cache of a core
+constexpr uint64_t release_bytes = 64 << 20;  // pages of the source that may be in memory
+
+bool is_quantised(TensorType type) {
+  return format::type_info(type)->values_per_block > 1;
+}
+
+// The new file's table: the tensors of the source with other types.
+Result<std::vector<TensorEntry>> plan_tensors(const Checkpoint& source, const ConvertOptions& options) {
+  std::vector<TensorEntry> entries;
+  for (const Tensor& tensor : source.tensors()) {
+    entries.push_back({tensor.name, tensor.type, tensor.shape, tensor.dimensions});
+  }
+  const auto types = format::choose_types(*options.mix, source.metadata(), entries);
+  if (!types) return types.error();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    TensorEntry& entry = entries[i];
+    const TensorType from = entry.type, to = (*types)[i];
+    entry.type = to;
+    if (from == to) continue;
+    if (!format::type_info(from)->decodable) {
+      return fail(ErrorKind::unsupported, "tensor '{}': values of type {} cannot be decoded by this version",
+                  entry.name, format::type_name(from));
+    }
+    if (is_quantised(from) && !options.requantise) {
+      return fail(
+          ErrorKind::invalid_input,
+          "tensor '{}' is quantised already ({}) and would become {}: convert from the original model, or allow "
+          "the loss with --requantize",
+          entry.name, format::type_name(from), format::type_name(to));
+    }
+    const std::string scale = entry.name.substr(0, entry.name.rfind('.')) + ".scale";
+    if (from == TensorType::nvfp4 && source.find(scale) != nullptr) {
+      return fail(ErrorKind::unsupported, "tensor '{}': NVFP4 with a factor of its own ('{}') can only be copied",
+                  entry.name, scale);
+    }
+  }
+  return entries;
+}
+
+format::Metadata plan_metadata(const Checkpoint& source, const ConvertOptions& options) {
+  format::Metadata metadata = source.metadata();
+  for (const char* key : {"split.no", "split.count", "split.tensors.count"}) metadata.remove(key);
+  metadata.set("general.quantization_version", quantisation_version);
+  metadata.set("general.file_type", uint64_t{options.mix->file_type});
+  return metadata;
+}
+
+// Rows of one tensor, few enough for the buffers of one thread.
+struct Piece {
+  size_t tensor;
+  uint64_t first_row, rows;
+};
+
+// All pieces of all tensors, numbered through, without a list of them.
+class Pieces {
+ public:
+  explicit Pieces(const std::vector<Tensor>& tensors) : tensors_(tensors) {
+    for (const Tensor& tensor : tensors) {
+      starts_.push_back(count_);
+      count_ += (tensor.rows() + rows_per_piece(tensor) - 1) / rows_per_piece(tensor);
+    }
+  }
+
+  uint64_t count() const { return count_; }
+
+  Piece operator[](uint64_t index) const {
+    const auto after = std::upper_bound(starts_.begin(), starts_.end(), index);
+    const auto tensor = static_cast<size_t>(after - starts_.begin()) - 1;
+    const uint64_t step = rows_per_piece(tensors_[tensor]), first = (index - starts_[tensor]) * step;
+    return {tensor, first, std::min(step, tensors_[tensor].rows() - first)};
+  }
+
+ private:
+  static uint64_t rows_per_piece(const Tensor& tensor) {
+    return std::max<uint64_t>(1, piece_values / tensor.row_length());
+  }
+
+  const std::vector<Tensor>& tensors_;
+  std::vector<uint64_t> starts_;  // number of each tensor's first piece
+  uint64_t count_ = 0;
+};
+
+class Conversion {
+ public:
+  Conversion(const Checkpoint& source, const std::vector<TensorEntry>& entries, format::GgufWriter& writer, Isa isa,
+             const ConvertOptions& options)
+      : source_(source), entries_(entries), writer_(writer), isa_(isa), options_(options), pieces_(source.tensors()) {
+    for (const Tensor& tensor : source.tensors()) total_bytes_ += tensor.byte_size();
+  }
+
+  Status run(Team& team) {
+    team.run([&](int member) { work(member); });
+    if (error_) return *std::move(error_);
+    return {};
+  }
+
+ private:
+  // What a thread keeps from piece to piece.
+  struct Buffers {
+    std::vector<std::byte> source, out;
+    std::vector<float> values;
+  };
+
+  void work(int member) {
+    Buffers buffers;
+    for (uint64_t i = next_++; i < pieces_.count() && !stop_; i = next_++) {
+      if (options_.cancel != nullptr && options_.cancel->load()) {
+        return note(i, fail(ErrorKind::cancelled, "the conversion was cancelled"));
+      }
+      const Piece piece = pieces_[i];
+      if (auto status = convert(piece, buffers); !status) return note(i, std::move(status).error());
+      finished(piece);
+      if (member == 0 && options_.progress) options_.progress(done_bytes_, total_bytes_);
+    }
+  }
+
+  Status convert(const Piece& piece, Buffers& buffers) {
+    const Tensor& tensor = source_.tensors()[piece.tensor];
+    const TensorEntry& entry = entries_[piece.tensor];
+    if (piece.first_row == 0) source_.will_read(tensor);
+    const uint64_t row_bytes = *format::bytes_of(entry.type, tensor.row_length());
+    const uint64_t offset = piece.first_row * row_bytes;
+    if (entry.type == tensor.type) {
+      return writer_.write(piece.tensor, offset, tensor.rows(piece.first_row, piece.rows, buffers.source));
+    }
+    buffers.values.resize(piece.rows * tensor.row_length());
+    buffers.out.resize(piece.rows * row_bytes);
+    if (auto status = decode_rows(tensor, piece.first_row, piece.rows, buffers.source, buffers.values); !status) {
+      return status;
+    }
+    if (const auto bad = format::first_unencodable(entry.type, buffers.values)) {
+      return fail(ErrorKind::invalid_input, "tensor '{}': row {}, column {} is {}, which {} cannot hold", tensor.name,
+                  piece.first_row + *bad / tensor.row_length(), *bad % tensor.row_length(), buffers.values[*bad],
+                  format::type_name(entry.type));
+    }
+    if (auto status = format::encode(entry.type, buffers.values, buffers.out, isa_); !status) return status;
+    return writer_.write(piece.tensor, offset, buffers.out);
+  }
+
+  void finished(const Piece& piece) {
+    const uint64_t bytes = piece.rows * source_.tensors()[piece.tensor].row_bytes();
+    const uint64_t before = done_bytes_.fetch_add(bytes);
+    if (before / release_bytes != (before + bytes) / release_bytes) source_.release_all();
+  }
+
+  // Of several errors the one of the first piece counts, so that the message is the same each time.
+  void note(uint64_t piece, Error error) {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (error_ && error_piece_ < piece) return;
+    error_ = std::move(error);
+    error_piece_ = piece;
+  }
+
+  const Checkpoint& source_;
+  const std::vector<TensorEntry>& entries_;
+  format::GgufWriter& writer_;
+  const Isa isa_;
+  const ConvertOptions& options_;
+  const Pieces pieces_;
+  uint64_t total_bytes_ = 0;
+  std::atomic<uint64_t> next_{0}, done_bytes_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+  uint64_t error_piece_ = 0;
+};
+
+Status check_target(const Checkpoint& source, const std::string& out) {
+  for (const MappedFile& file : source.files()) {
+    if (same_file(file.path(), out)) {
+      return fail(ErrorKind::invalid_input, "'{}' is the source itself ('{}'): choose another name for the new file",
+                  out, file.path());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ConvertResult> convert(const std::string& source_path, const std::string& out, const ConvertOptions& options) {
+  const auto isa = options.isa ? Result<Isa>(*options.isa) : choose_isa();
+  if (!isa) return isa.error();
+  const auto team = Team::create({.threads = options.threads > 0 ? options.threads : default_thread_count()});
+  if (!team) return team.error();
+  const auto source = Checkpoint::open(source_path);
+  if (!source) return source.error();
+  if (auto status = check_target(*source, out); !status) return std::move(status).error();
+  const auto entries = plan_tensors(*source, options);
+  if (!entries) return in_file(source_path, entries.error());
+
+  auto writer = format::GgufWriter::create(out, plan_metadata(*source, options), *entries);
+  if (!writer) return std::move(writer).error();
+  if (auto status = Conversion(*source, *entries, *writer, *isa, options).run(**team); !status) {
+    return status.error().kind == ErrorKind::io ? status.error() : in_file(source_path, status.error());
+  }
+  if (auto status = writer->finish(); !status) return std::move(status).error();
+  ConvertResult result{writer->file_bytes(), entries->size(), 0};
+  for (size_t i = 0; i < entries->size(); ++i) result.encoded += (*entries)[i].type != source->tensors()[i].type;
+  return result;
+}
+
+}  // namespace gale::engine
