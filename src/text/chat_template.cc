@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "text/conversation_state.h"
 #include "text/jinja_evaluator.h"
 #include "text/jinja_parser.h"
 
@@ -28,17 +29,6 @@ Error error_at(ErrorKind kind, std::string_view source, size_t position, std::st
   return fail(kind, "chat template, line {}, column {}: {}", place.line, place.column, message);
 }
 
-Value conversation(Context& context, const std::vector<ChatMessage>& messages) {
-  std::vector<Value> items;
-  for (const ChatMessage& message : messages) {
-    std::vector<std::pair<Value, Value>> entries;
-    entries.emplace_back(make_text(context, "role"), make_text(context, message.role, false));
-    entries.emplace_back(make_text(context, "content"), make_text(context, message.content, false));
-    items.push_back(make_dict(context, std::move(entries)));
-  }
-  return make_sequence(context, std::move(items));
-}
-
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source) {
@@ -56,18 +46,22 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source) {
   }
 }
 
-Result<std::vector<RenderedPart>> ChatTemplate::render(const std::vector<ChatMessage>& messages,
+Result<std::vector<RenderedPart>> ChatTemplate::render(const Conversation& conversation,
                                                        const ChatRenderOptions& options) const {
   Context context;
   context.now_unix_seconds = options.now_unix_seconds;
   try {
-    std::vector<std::pair<std::string, Value>> variables;
-    variables.emplace_back("messages", conversation(context, messages));
-    variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
+    const Conversation::State& given = *conversation.state_;
+    std::vector<std::pair<std::string, Value>> variables = given.variables;  // the first of a name counts
+    variables.emplace_back("messages", given.messages);
+    variables.emplace_back("tools", given.tools);
+    variables.emplace_back("documents", given.documents);
+    variables.emplace_back("add_generation_prompt",
+                           given.add_generation_prompt.value_or(options.add_generation_prompt));
     variables.emplace_back("bos_token", make_text(context, options.bos_token));
     variables.emplace_back("eos_token", make_text(context, options.eos_token));
-    variables.emplace_back("tools", None{});
-    variables.emplace_back("documents", None{});
+    if (!options.unk_token.empty()) variables.emplace_back("unk_token", make_text(context, options.unk_token));
+    if (!options.pad_token.empty()) variables.emplace_back("pad_token", make_text(context, options.pad_token));
     const MarkedText text = evaluate(*state_->tree, context, std::move(variables));
     std::vector<RenderedPart> parts;
     text.for_each_run(0, text.size(), [&](std::string_view bytes, bool from_template) {
@@ -79,6 +73,53 @@ Result<std::vector<RenderedPart>> ChatTemplate::render(const std::vector<ChatMes
   } catch (const std::bad_alloc&) {
     return fail(ErrorKind::limit, "not enough memory to render the chat template");
   }
+}
+
+Result<std::vector<RenderedPart>> ChatTemplate::render(const std::vector<ChatMessage>& messages,
+                                                       const ChatRenderOptions& options) const {
+  const auto conversation = Conversation::create(messages);
+  if (!conversation) return conversation.error();
+  return render(*conversation, options);
+}
+
+Result<ChatTemplates> ChatTemplates::compile(
+    const std::vector<std::pair<std::string, std::string_view>>& named_sources) {
+  ChatTemplates out;
+  for (const auto& [name, source] : named_sources) {
+    if (out.find(name) != nullptr) return fail(ErrorKind::invalid_input, "two chat templates are named '{}'", name);
+    auto compiled = ChatTemplate::compile(source);
+    if (!compiled) {
+      if (named_sources.size() == 1) return std::move(compiled).error();
+      return fail(compiled.error().kind, "chat template '{}': {}", name, compiled.error().message);
+    }
+    out.templates_.emplace_back(name, *std::move(compiled));
+  }
+  return out;
+}
+
+const ChatTemplate* ChatTemplates::find(std::string_view name) const {
+  for (const auto& [other, compiled] : templates_) {
+    if (other == name) return &compiled;
+  }
+  return nullptr;
+}
+
+Result<const ChatTemplate*> ChatTemplates::choose(const Conversation& conversation) const {
+  if (empty()) return fail(ErrorKind::unsupported, "the model has no chat template");
+  std::string names;
+  for (const auto& entry : templates_) names += (names.empty() ? "" : ", ") + entry.first;
+  if (const auto wanted = conversation.template_name()) {
+    if (const ChatTemplate* named = find(*wanted)) return named;
+    return fail(ErrorKind::not_found, "the model has no chat template '{}'; there are: {}", *wanted, names);
+  }
+  if (conversation.has_tools()) {
+    if (const ChatTemplate* with_tools = find("tool_use")) return with_tools;
+  }
+  if (const ChatTemplate* usual = find(kDefault)) return usual;
+  return fail(ErrorKind::not_found,
+              "the model has several chat templates and none is named 'default'; name one in the conversation's "
+              "'template': {}",
+              names);
 }
 
 }  // namespace gale::text

@@ -85,7 +85,7 @@ struct Parameter {
 };
 
 struct MacroHead {
-  std::string name;
+  std::string name;  // empty: the body of a call block
   std::vector<Parameter> parameters;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
 };

@@ -119,7 +119,7 @@ class Evaluator {
       for (const Value& item : items->items) {
         const ScopePtr test = inner(scope);
         assign(stmt.target, item, test);
-        if (is_true(evaluate(*stmt.condition, test))) kept->items.push_back(item);
+        if (is_true(evaluate(*stmt.condition, test))) kept->items.push_back(packed(stmt.target, test));
       }
       items = kept;
     }
@@ -133,15 +133,18 @@ class Evaluator {
         return collect([&] { loop(stmt, target, next, depth + 1); });
       };
     }
+    bool completed = false;  // some iteration came to its end: as jinja2 has it, `else` asks for that, not for items
     for (size_t i = 0; i < items->items.size(); ++i) {
       context_.charge_steps(4);  // a scope and its names
       state->index = i;
       const ScopePtr body = inner(scope);
       body->names.emplace("loop", state);
       assign(stmt.target, items->items[i], body);
-      if (block(stmt.body, body) == Flow::leave_loop) break;
+      const Flow flow = block(stmt.body, body);
+      if (flow == Flow::leave_loop) break;
+      completed |= flow == Flow::next;
     }
-    if (items->items.empty()) block(stmt.otherwise, inner(scope));
+    if (!completed) block(stmt.otherwise, inner(scope));
   }
 
   void assign(const Target& target, const Value& value, const ScopePtr& scope) {
@@ -158,6 +161,14 @@ class Evaluator {
       raise("expected {} values to unpack, got {}", target.items.size(), items->items.size());
     }
     for (size_t i = 0; i < target.items.size(); ++i) assign(target.items[i], items->items[i], scope);
+  }
+
+  // What was assigned to the target, put together again: what a loop with a condition walks over.
+  Value packed(const Target& target, const ScopePtr& scope) {
+    if (!target.is_tuple) return lookup(target.name, scope);
+    std::vector<Value> items;
+    for (const Target& item : target.items) items.push_back(packed(item, scope));
+    return make_sequence(context_, std::move(items), SequenceKind::tuple);
   }
 
   void assign_attribute(const Target& target, const Value& value, const ScopePtr& scope) {
@@ -210,7 +221,7 @@ class Evaluator {
     if (captured_.empty() || captured_.back() != scope) captured_.push_back(scope);
     Function macro;
     macro.name = stmt.head.name;
-    macro.is_macro = true;
+    macro.macro = &stmt.head;
     macro.call = [this, &stmt, weak = std::weak_ptr<Scope>(scope)](Context&, const Arguments& arguments) {
       return call_macro(stmt, weak.lock(), arguments);
     };
@@ -219,6 +230,7 @@ class Evaluator {
 
   Value call_macro(const Stmt& stmt, const ScopePtr& scope, const Arguments& arguments) {
     const MacroHead& head = stmt.head;
+    const std::string_view label = head.name.empty() ? "caller" : std::string_view(head.name);
     const ScopePtr body = inner(scope);
     std::vector<std::optional<Value>> values(head.parameters.size());
     std::vector<Value> rest;
@@ -232,26 +244,29 @@ class Evaluator {
     std::optional<Value> caller;
     std::vector<std::pair<Value, Value>> named_rest;
     for (const auto& [name, value] : arguments.named) {
+      // As jinja2 has it, a name that was given by position already is no parameter any more.
       const auto matches = [&, &key = name](const Parameter& parameter) { return parameter.name == key; };
-      const auto found = std::find_if(head.parameters.begin(), head.parameters.end(), matches);
+      const size_t taken = std::min(arguments.positional.size(), head.parameters.size());
+      const auto free = head.parameters.begin() + static_cast<std::ptrdiff_t>(taken);
+      const auto found = std::find_if(free, head.parameters.end(), matches);
       if (found != head.parameters.end()) {
-        auto& slot = values[static_cast<size_t>(found - head.parameters.begin())];
-        if (slot) raise("macro '{}' got multiple values for argument '{}'", head.name, name);
-        slot = value;
+        values[static_cast<size_t>(found - head.parameters.begin())] = value;
       } else if (name == "caller" && head.uses_caller) {
         caller = value;
       } else if (head.uses_kwargs) {
         named_rest.emplace_back(make_text(context_, name), value);
       } else {
-        raise("macro '{}' takes no keyword argument '{}'", head.name, name);
+        raise("macro '{}' takes no keyword argument '{}'", label, name);
       }
     }
     if (!rest.empty() && !head.uses_varargs) {
-      raise("macro '{}' takes not more than {} argument(s)", head.name, head.parameters.size());
+      raise("macro '{}' takes not more than {} argument(s)", label, head.parameters.size());
     }
     if (head.uses_varargs) body->names["varargs"] = make_sequence(context_, std::move(rest), SequenceKind::tuple);
     if (head.uses_kwargs) body->names["kwargs"] = make_dict(context_, std::move(named_rest));
-    if (head.uses_caller) body->names["caller"] = caller ? *caller : undefined("No caller defined");
+    const bool own_caller = std::any_of(head.parameters.begin(), head.parameters.end(),
+                                        [](const Parameter& parameter) { return parameter.name == "caller"; });
+    if (head.uses_caller && !own_caller) body->names["caller"] = caller ? *caller : undefined("No caller defined");
     for (size_t i = 0; i < values.size(); ++i) {
       const Parameter& parameter = head.parameters[i];
       if (!values[i] && parameter.fallback != nullptr) values[i] = evaluate(*parameter.fallback, body);

@@ -229,10 +229,11 @@ const Expr* ExpressionParser::primary() {
       if (token.text == "true" || token.text == "True") return constant(true);
       if (token.text == "false" || token.text == "False") return constant(false);
       if (token.text == "none" || token.text == "None") return constant(None{});
-      for (MacroHead* macro : macros) {
-        macro->uses_caller |= token.text == "caller";
-        macro->uses_varargs |= token.text == "varargs";
-        macro->uses_kwargs |= token.text == "kwargs";
+      for (const OpenMacro& macro : macros) {
+        if (std::find(macro.own_names.begin(), macro.own_names.end(), token.text) != macro.own_names.end()) continue;
+        macro.head->uses_caller |= token.text == "caller";
+        macro.head->uses_varargs |= token.text == "varargs";
+        macro.head->uses_kwargs |= token.text == "kwargs";
       }
       Expr* expr = make(ExprKind::name, token.position);
       expr->name = token.text;
@@ -354,7 +355,6 @@ const Expr* ExpressionParser::subscript(const Expr* operand) {
     if (parts.size() > 1) throw SyntaxFailure{"a slice cannot be part of a tuple", token.position};
     return parts.front();
   }
-  if (parts.empty()) throw SyntaxFailure{"expected subscript expression", token.position};
   if (parts.size() == 1) return make(ExprKind::item, token.position, {operand, parts.front()});
   return make(ExprKind::item, token.position, {operand, make(ExprKind::tuple, token.position, std::move(parts))});
 }
@@ -444,6 +444,11 @@ const Expr* ExpressionParser::test(const Expr* operand) {
   return negated ? make(ExprKind::logical_not, expr->position, {expr}) : expr;
 }
 
+void ExpressionParser::declare(const std::string& name) {
+  if (name != "caller" && name != "varargs" && name != "kwargs") return;
+  for (OpenMacro& macro : macros) macro.own_names.push_back(name);
+}
+
 Target ExpressionParser::single_target(bool with_attribute) {
   Target target;
   target.position = current().position;
@@ -459,6 +464,7 @@ Target ExpressionParser::single_target(bool with_attribute) {
   }
   target.name = take().text;
   if (with_attribute && skip_symbol(".")) target.attribute = take_name();
+  if (target.attribute.empty()) declare(target.name);
   return target;
 }
 

@@ -9,8 +9,10 @@ namespace gale::text::jinja {
 
 namespace {
 
+// A change of the text that keeps it markup if it is.
 Value text_filter(Context& context, const Value& value, MarkedText (*change)(const MarkedText&)) {
-  return make_text(context, change(*to_text(context, value)));
+  const Text text = to_text(context, value);
+  return make_text(context, change(*text).with_markup(text->is_markup()));
 }
 
 Value filter_default(Context&, const Value& value, const Arguments& arguments) {
@@ -27,7 +29,8 @@ Value filter_replace(Context& context, const Value& value, const Arguments& argu
 
 Value filter_trim(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters given("trim", arguments, {"chars"});
-  return make_text(context, stripped(*to_text(context, value), given.text(0), true, true));
+  const Text text = to_text(context, value);
+  return make_text(context, stripped(*text, given.text(0), true, true).with_markup(text->is_markup()));
 }
 
 Value filter_indent(Context& context, const Value& value, const Arguments& arguments) {
@@ -55,7 +58,7 @@ Value filter_indent(Context& context, const Value& value, const Arguments& argum
     if (indented) out.append(indention);
     out.append(line);
   }
-  return make_text(context, std::move(out));
+  return make_text(context, std::move(out).with_markup(self->is_markup()));
 }
 
 Value filter_json(Context& context, const Value& value, const Arguments& arguments) {
@@ -230,29 +233,6 @@ Value filter_round(Context&, const Value& value, const Arguments& arguments) {
   return result;
 }
 
-Value filter_escape(Context& context, const Value& value, const Arguments& arguments) {
-  const Parameters none("escape", arguments, {});
-  const Text self = to_text(context, value);
-  static constexpr std::pair<char, std::string_view> kEscapes[] = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
-  MarkedText out;
-  context.charge_text(self->size());
-  self->for_each_run(0, self->size(), [&](std::string_view run, bool from_template) {
-    std::string bytes;
-    for (const char c : run) {
-      const auto* found =
-          std::find_if(std::begin(kEscapes), std::end(kEscapes), [c](const auto& e) { return e.first == c; });
-      if (found == std::end(kEscapes)) {
-        bytes += c;
-      } else {
-        bytes += found->second;
-      }
-    }
-    out.append(bytes, from_template);
-  });
-  return make_text(context, std::move(out));
-}
-
 Value filter_wordcount(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters none("wordcount", arguments, {});
   const Text self = to_text(context, value);
@@ -285,8 +265,8 @@ Value filter_truncate(Context& context, const Value& value, const Arguments& arg
     const size_t blank = out.bytes().rfind(' ');
     if (blank != std::string::npos) out = out.slice(0, blank);
   }
-  out.append(end);
-  return make_text(context, std::move(out));
+  out = std::move(out).with_markup(self->is_markup());
+  return binary(context, Operator::add, make_text(context, std::move(out)), make_text(context, end));
 }
 
 Value filter_center(Context& context, const Value& value, const Arguments& arguments) {
@@ -309,6 +289,29 @@ Value filter_format(Context& context, const Value& value, const Arguments& argum
   return format_percent(context, *self, make_dict(context, std::move(entries)));
 }
 
+// 1 Byte, 12 Bytes, 1.5 kB or 1.5 KiB and so on.
+Value filter_filesizeformat(Context& context, const Value& value, const Arguments& arguments) {
+  const Parameters given("filesizeformat", arguments, {"binary"});
+  require_defined(value);
+  std::optional<double> bytes = as_number(value);
+  if (const MarkedText* text = as_text(value)) bytes = parse_real(*text);
+  if (!bytes) raise("filesizeformat needs a number, got '{}'", type_name(value));
+  const bool is_binary = given.flag(0, false);
+  const double base = is_binary ? 1024 : 1000;
+  if (*bytes == 1) return make_text(context, std::string("1 Byte"));
+  if (*bytes < base) {
+    const auto whole = truncated(*bytes);
+    if (!whole) raise("cannot convert float {} to integer", float_text(*bytes));
+    return make_text(context, fmt::format("{} Bytes", *whole));
+  }
+  constexpr std::string_view kPrefixes = "kMGTPEZY";
+  double unit = base * base;
+  size_t i = 0;
+  for (; i + 1 < kPrefixes.size() && !(*bytes < unit); ++i) unit *= base;
+  const char prefix = is_binary && i == 0 ? 'K' : kPrefixes[i];
+  return make_text(context, fmt::format("{:.1f} {}{}B", base * *bytes / unit, prefix, is_binary ? "i" : ""));
+}
+
 const std::map<std::string_view, Filter>& filters() {
   static const std::map<std::string_view, Filter> table = {
       {"default", filter_default},
@@ -321,26 +324,22 @@ const std::map<std::string_view, Filter>& filters() {
       {"float", filter_float},
       {"abs", filter_abs},
       {"round", filter_round},
-      {"escape", filter_escape},
-      {"e", filter_escape},
-      {"forceescape", filter_escape},
       {"wordcount", filter_wordcount},
       {"truncate", filter_truncate},
       {"center", filter_center},
       {"format", filter_format},
+      {"filesizeformat", filter_filesizeformat},
       {"upper",
        [](Context& c, const Value& v, const Arguments&) {
-         return text_filter(c, v, [](const MarkedText& text) { return change_case(text, true); });
+         return text_filter(c, v, [](const MarkedText& text) { return change_case(text, Case::upper); });
        }},
       {"lower",
        [](Context& c, const Value& v, const Arguments&) {
-         return text_filter(c, v, [](const MarkedText& text) { return change_case(text, false); });
+         return text_filter(c, v, [](const MarkedText& text) { return change_case(text, Case::lower); });
        }},
-      {"title", [](Context& c, const Value& v, const Arguments&) { return text_filter(c, v, title_case); }},
+      {"title", [](Context& c, const Value& v, const Arguments&) { return make_text(c, title_case(*to_text(c, v))); }},
       {"capitalize", [](Context& c, const Value& v, const Arguments&) { return text_filter(c, v, capitalized); }},
       {"string", [](Context& c, const Value& v, const Arguments&) -> Value { return to_text(c, v); }},
-      {"safe", [](Context& c, const Value& v, const Arguments&) -> Value { return to_text(c, v); }},
-      {"pprint", [](Context& c, const Value& v, const Arguments&) -> Value { return to_repr(c, v); }},
       {"count", [](Context&, const Value& v, const Arguments&) -> Value { return static_cast<int64_t>(length_of(v)); }},
       {"length",
        [](Context&, const Value& v, const Arguments&) -> Value { return static_cast<int64_t>(length_of(v)); }},
@@ -350,19 +349,31 @@ const std::map<std::string_view, Filter>& filters() {
 
 Filter find_filter(std::string_view name) {
   const auto found = filters().find(name);
-  return found != filters().end() ? found->second : find_list_filter(name);
+  if (found != filters().end()) return found->second;
+  const Filter html = find_html_filter(name);
+  return html != nullptr ? html : find_list_filter(name);
+}
+
+// Filters of jinja2 that no prompt can want: by chance, by the width of a terminal, for web pages.
+bool is_refused_filter(std::string_view name) {
+  static constexpr std::string_view kRefused[] = {"pprint", "random", "striptags", "urlize", "wordwrap"};
+  return std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused);
 }
 
 }  // namespace
 
 bool has_filter(std::string_view name) {
-  return find_filter(name) != nullptr;
+  return find_filter(name) != nullptr || is_refused_filter(name);
 }
 
 Value apply_filter(Context& context, std::string_view name, const Value& value, const Arguments& arguments) {
   const Nested nested(context);
-  context.charge_steps();
+  const MarkedText* text = as_text(value);
+  context.charge_steps(1 + (text == nullptr ? 0 : text->size() / 256));
   const Filter filter = find_filter(name);
+  if (is_refused_filter(name)) {
+    throw Failure{ErrorKind::unsupported, fmt::format("the filter '{}' is not supported in chat templates", name)};
+  }
   if (filter == nullptr) raise("No filter named '{}'.", name);
   return filter(context, value, arguments);
 }

@@ -135,11 +135,40 @@ MarkedText limited(const MarkedText& text, const Spec& spec) {
   return text.slice(0, character_offset(text.bytes(), static_cast<size_t>(*spec.precision)));
 }
 
-// One % conversion.
-void percent_item(Context& context, MarkedText& out, Spec spec, const Value& value) {
+// Other characters as \\x, \\u and \\U escapes, as ascii() of Python has it.
+MarkedText ascii_only(const MarkedText& text) {
+  MarkedText out;
+  text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
+    std::string bytes;
+    for (size_t i = 0, size = 1; i < run.size(); i += size) {
+      const auto code = static_cast<uint32_t>(code_point_at(run, i, &size));
+      bytes += code < 0x80      ? std::string(1, static_cast<char>(code))
+               : code < 0x100   ? fmt::format("\\x{:02x}", code)
+               : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                                : fmt::format("\\U{:08x}", code);
+    }
+    out.append(bytes, from_template);
+  });
+  return out;
+}
+
+// The value as %s, %r, %a (!s, !r, !a) write it.
+Text converted(Context& context, const Value& value, char conversion) {
+  if (conversion == 's') return to_text(context, value);
+  const Text text = to_repr(context, value);
+  return conversion == 'a' ? std::make_shared<const MarkedText>(ascii_only(*text)) : text;
+}
+
+// One % conversion; into a text that is markup, values are escaped.
+void percent_item(Context& context, MarkedText& out, Spec spec, const Value& value, bool into_markup) {
   if (spec.type == 's' || spec.type == 'r' || spec.type == 'a') {
-    const Text text = spec.type == 's' ? to_text(context, value) : to_repr(context, value);
+    Text text = converted(context, value, spec.type);
+    if (into_markup) text = std::get<Text>(escaped(context, text));
     return append_padded(context, out, limited(*text, spec), spec, spec.align == '<' ? '<' : '>');
+  }
+  // Python asks its wrapper of a value, which has neither of these.
+  if (into_markup && std::string_view("cxXo").find(spec.type) != std::string_view::npos) {
+    raise("%{} is not possible in markup", spec.type);
   }
   if (spec.type == 'c') {
     const auto code = as_integer(value);
@@ -195,27 +224,55 @@ class BraceFormatter {
   }
 
  private:
+  // The field whose inside begins at `at`; returns the byte behind its '}'.
   size_t field(size_t at) {
-    const size_t end = bytes_.find('}', at);
-    if (end == std::string::npos) raise("expected '}}' before end of string");
-    std::string_view inside = std::string_view(bytes_).substr(at, end - at);
-    if (inside.find('{') != std::string_view::npos) raise("nested replacement fields are not supported");
-    std::string_view format;
-    if (const size_t colon = inside.find(':'); colon != std::string_view::npos) {
-      format = inside.substr(colon + 1);
-      inside = inside.substr(0, colon);
+    const size_t name = at;
+    bool in_brackets = false;
+    for (; at < bytes_.size(); ++at) {
+      const char c = bytes_[at];
+      if (c == '{' && !in_brackets) raise("unexpected '{{' in field name");
+      if (!in_brackets && (c == '}' || c == ':' || c == '!')) break;
+      in_brackets = in_brackets ? c != ']' : c == '[';
     }
+    const std::string_view path = std::string_view(bytes_).substr(name, at - name);
     char conversion = 0;
-    if (const size_t bang = inside.find('!'); bang != std::string_view::npos) {
-      if (bang + 2 != inside.size()) raise("expected ':' after conversion specifier");
-      conversion = inside[bang + 1];
-      inside = inside.substr(0, bang);
+    if (at < bytes_.size() && bytes_[at] == '!') {
+      const char after = at + 2 < bytes_.size() ? bytes_[at + 2] : 0;
+      if (after != ':' && after != '}') raise("expected ':' after conversion specifier");
+      conversion = bytes_[at + 1];
+      at += 2;
     }
-    Value value = lookup(inside);
-    if (conversion == 'r' || conversion == 'a') value = to_repr(context_, value);
-    if (conversion == 's') value = to_text(context_, value);
-    put(value, format);
-    return end + 1;
+    const size_t format = at < bytes_.size() && bytes_[at] == ':' ? ++at : at;
+    for (size_t depth = 0; at < bytes_.size() && (bytes_[at] != '}' || depth > 0); ++at) {
+      if (bytes_[at] == '{') ++depth;
+      if (bytes_[at] == '}') --depth;
+    }
+    if (at >= bytes_.size()) raise("expected '}}' before end of string");
+    Value value = lookup(path);
+    if (conversion != 0) {
+      if (std::string_view("sra").find(conversion) == std::string_view::npos) {
+        raise("Unknown conversion specifier {}", conversion);
+      }
+      value = converted(context_, value, conversion);
+    }
+    put(value, expanded(format_.slice(format, at)).bytes());
+    return at + 1;
+  }
+
+  // A format with fields in it, replaced; they share the automatic numbers of the fields around.
+  MarkedText expanded(const MarkedText& format) {
+    if (format.bytes().find_first_of("{}") == std::string::npos) return format;
+    if (depth_ > 0) raise("Max string recursion exceeded");
+    BraceFormatter inner(context_, format, arguments_);
+    inner.depth_ = depth_ + 1;
+    inner.next_ = next_;
+    inner.has_automatic_ = has_automatic_;
+    inner.has_manual_ = has_manual_;
+    MarkedText out = inner.run();
+    next_ = inner.next_;
+    has_automatic_ = inner.has_automatic_;
+    has_manual_ = inner.has_manual_;
+    return out;
   }
 
   // name.attribute[key]
@@ -246,6 +303,7 @@ class BraceFormatter {
     size_t index = next_;
     if (name.empty()) {
       ++next_;
+      has_automatic_ = true;
     } else {
       const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
       if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) {
@@ -254,14 +312,29 @@ class BraceFormatter {
         }
         raise("the format string names '{}', which is not given", name);
       }
+      has_manual_ = true;
     }
+    if (has_automatic_ && has_manual_) raise("cannot switch between manual and automatic numbers of fields");
     if (index >= arguments_.positional.size()) {
       raise("Replacement index {} out of range for positional args tuple", index);
     }
     return arguments_.positional[index];
   }
 
+  // Appends the value; to a text that is markup, escaped.
   void put(const Value& value, std::string_view format) {
+    if (!format_.is_markup()) return put_formatted(value, format, out_);
+    const MarkedText* text = as_text(value);
+    if (text != nullptr && text->is_markup()) {
+      if (!format.empty()) raise("Unsupported format specification for Markup.");
+      return out_.append(*text);
+    }
+    MarkedText plain;
+    put_formatted(value, format, plain);
+    out_.append(*as_text(escaped(context_, make_text(context_, std::move(plain)))));
+  }
+
+  void put_formatted(const Value& value, std::string_view format, MarkedText& out) {
     Spec spec;
     size_t at = 0;
     const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
@@ -296,7 +369,7 @@ class BraceFormatter {
         raise("Unknown format code '{}' for object of type 'float'", spec.type);
       }
       const MarkedText text(number_text(value, spec), true);
-      return append_padded(context_, out_, text, spec, spec.align == 0 ? '>' : spec.align);
+      return append_padded(context_, out, text, spec, spec.align == 0 ? '>' : spec.align);
     }
     if (!format.empty() && as_text(value) == nullptr && !is_undefined(value)) {
       raise("unsupported format string passed to {}.__format__", type_name(value));
@@ -304,14 +377,16 @@ class BraceFormatter {
     if (spec.type != 0 && spec.type != 's') raise("Unknown format code '{}' for object of type 'str'", spec.type);
     if (spec.align == '=' && spec.fill != "0") raise("'=' alignment not allowed in string format specifier");
     const MarkedText text = limited(*to_text(context_, value), spec);
-    append_padded(context_, out_, text, spec, spec.align == 0 || spec.align == '=' ? '<' : spec.align);
+    append_padded(context_, out, text, spec, spec.align == 0 || spec.align == '=' ? '<' : spec.align);
   }
 
   Context& context_;
   const MarkedText& format_;
   const std::string& bytes_;
   const Arguments& arguments_;
-  size_t next_ = 0;
+  size_t next_ = 0;  // automatic number
+  bool has_automatic_ = false, has_manual_ = false;
+  size_t depth_ = 0;  // of formats in formats
   MarkedText out_;
 };
 
@@ -359,18 +434,18 @@ Value format_percent(Context& context, const MarkedText& format, const Value& va
     if (spec.type == '%') {
       out.append("%", true);
     } else {
-      percent_item(context, out, spec, value != nullptr ? *value : take());
+      percent_item(context, out, spec, value != nullptr ? *value : take(), format.is_markup());
     }
     plain = at;
   }
   out.append_slice(format, plain, bytes.size());
   const bool mapping = named || dict != nullptr || is_undefined(values) || (sequence != nullptr && !tuple);
   if (next < count && !mapping) raise("not all arguments converted during string formatting");
-  return make_text(context, std::move(out));
+  return make_text(context, std::move(out).with_markup(format.is_markup()));
 }
 
 Value format_braces(Context& context, const MarkedText& format, const Arguments& arguments) {
-  return make_text(context, BraceFormatter(context, format, arguments).run());
+  return make_text(context, BraceFormatter(context, format, arguments).run().with_markup(format.is_markup()));
 }
 
 }  // namespace gale::text::jinja

@@ -9,7 +9,7 @@ namespace {
 
 Value lowered(Context& context, const Value& value) {
   const MarkedText* text = as_text(value);
-  return text == nullptr ? value : make_text(context, change_case(*text, false));
+  return text == nullptr ? value : make_text(context, change_case(*text, Case::lower));
 }
 
 // A dotted path or a number, as jinja2's attribute arguments are.
@@ -51,21 +51,20 @@ Value iterator(Context& context, std::vector<Value> items) {
 
 Value filter_sort(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters given("sort", arguments, {"reverse", "case_sensitive", "attribute"});
-  std::vector<std::pair<Value, Value>> keyed;
+  // Keys are lists, one entry per attribute ("a,b"): lists of undefined values can be compared, they are equal.
+  std::vector<Value> attributes;
   const MarkedText* names = given[2] == nullptr ? nullptr : as_text(*given[2]);
+  if (names == nullptr) attributes.push_back(given.value(2, None{}));
+  for (size_t begin = 0; names != nullptr && begin <= names->size();) {
+    const size_t end = std::min(names->bytes().find(',', begin), names->size());
+    attributes.push_back(make_text(context, names->slice(begin, end)));
+    begin = end + 1;
+  }
+  std::vector<std::pair<Value, Value>> keyed;
   for (const auto walked = iterate(context, value); const Value& item : walked->items) {
-    if (names != nullptr && names->bytes().find(',') != std::string::npos) {
-      std::vector<Value> keys;
-      for (size_t begin = 0; begin <= names->size();) {
-        const size_t end = std::min(names->bytes().find(',', begin), names->size());
-        const Value name = make_text(context, names->slice(begin, end));
-        keys.push_back(sort_key(context, item, &name, given.flag(1, false)));
-        begin = end + 1;
-      }
-      keyed.emplace_back(make_sequence(context, std::move(keys), SequenceKind::list), item);
-    } else {
-      keyed.emplace_back(sort_key(context, item, given[2], given.flag(1, false)), item);
-    }
+    std::vector<Value> keys;
+    for (const Value& attribute : attributes) keys.push_back(sort_key(context, item, &attribute, given.flag(1, false)));
+    keyed.emplace_back(make_sequence(context, std::move(keys)), item);
   }
   sort_by_keys(context, keyed, given.flag(0, false));
   std::vector<Value> out;
@@ -187,7 +186,7 @@ Value filter_reverse(Context& context, const Value& value, const Arguments& argu
   if (as_text(value) == nullptr) return iterator(context, std::move(items));
   MarkedText out;
   for (const Value& item : items) out.append(*as_text(item));
-  return make_text(context, std::move(out));
+  return make_text(context, std::move(out).with_markup(as_text(value)->is_markup()));
 }
 
 Value filter_items(Context& context, const Value& value, const Arguments& arguments) {

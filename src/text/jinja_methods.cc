@@ -1,5 +1,6 @@
 // Methods of strings, lists and dicts that a sandboxed template may call; marks of origin survive all of them.
 #include <map>
+#include <tuple>
 
 #include "text/jinja_operations.h"
 
@@ -27,16 +28,21 @@ std::vector<Value> split(Context& context, const MarkedText& self, const MarkedT
   auto cuts_left = [&, made = int64_t{0}]() mutable { return limit < 0 || made++ < limit; };
   if (separator != nullptr) {
     if (separator->empty()) raise("empty separator");
-    const size_t step = separator->size();
-    size_t begin = 0, end = bytes.size();
+    // From the right is from the left of the reversed text.
+    const std::string reversed = right ? std::string(bytes.rbegin(), bytes.rend()) : std::string();
+    const std::string reversed_separator(separator->bytes().rbegin(), separator->bytes().rend());
+    const std::string_view text = right ? reversed : bytes;
+    size_t begin = 0;
     while (cuts_left()) {
-      const size_t found = right ? (end < step ? std::string::npos : bytes.rfind(separator->bytes(), end - step))
-                                 : bytes.find(separator->bytes(), begin);
-      if (found == std::string::npos) break;
-      pieces.emplace_back(right ? std::pair(found + step, end) : std::pair(begin, found));
-      (right ? end : begin) = right ? found : found + step;
+      const size_t found = find_bytes(text, right ? reversed_separator : separator->bytes(), begin);
+      if (found == std::string_view::npos) break;
+      pieces.emplace_back(begin, found);
+      begin = found + separator->size();
     }
-    pieces.emplace_back(begin, end);
+    pieces.emplace_back(begin, text.size());
+    for (auto& [from, to] : pieces) {
+      if (right) std::tie(from, to) = std::pair(text.size() - to, text.size() - from);
+    }
   } else {
     std::vector<std::pair<size_t, size_t>> words;
     bool inside = false;
@@ -110,7 +116,7 @@ Value find(Context& context, const MarkedText& self, const Arguments& arguments)
   size_t found = std::string::npos;
   if (byte_range(self, given, 1, &begin, &end)) {
     const std::string_view range = std::string_view(self.bytes()).substr(begin, end - begin);
-    found = kRight ? range.rfind(part->bytes()) : range.find(part->bytes());
+    found = kRight ? rfind_bytes(range, part->bytes()) : find_bytes(range, part->bytes());
   }
   if (found == std::string::npos) {
     if (kMustExist) raise("substring not found");
@@ -129,8 +135,8 @@ Value count(Context& context, const MarkedText& self, const Arguments& arguments
   const std::string_view range = std::string_view(self.bytes()).substr(begin, end - begin);
   if (part->empty()) return static_cast<int64_t>(count_characters(range)) + 1;
   int64_t number = 0;
-  for (size_t at = range.find(part->bytes()); at != std::string_view::npos;
-       at = range.find(part->bytes(), at + part->size())) {
+  for (size_t at = find_bytes(range, part->bytes()); at != std::string_view::npos;
+       at = find_bytes(range, part->bytes(), at + part->size())) {
     ++number;
   }
   return number;
@@ -167,6 +173,57 @@ Value all_are(Context& context, const MarkedText& self, const Arguments&) {
     if (!kFits(code_point_at(self.bytes(), i, &size))) return false;
   }
   return !self.empty();
+}
+
+// str.expandtabs: columns count from the last line break.
+Value expand_tabs(Context& context, const MarkedText& self, const Arguments& arguments) {
+  const int64_t width = Parameters("expandtabs", arguments, {"tabsize"}).integer(0, 8);
+  MarkedText out;
+  int64_t column = 0;
+  for (size_t i = 0, size = 1; i < self.size(); i += size) {
+    const char32_t code = code_point_at(self.bytes(), i, &size);
+    if (code == '\t') {
+      const int64_t blanks = width > 0 ? width - column % width : 0;
+      context.charge_text(out.size() + static_cast<uint64_t>(blanks));
+      out.append(std::string(static_cast<size_t>(blanks), ' '), self.from_template_at(i));
+      column += blanks;
+    } else {
+      out.append_slice(self, i, i + size);
+      column = code == '\n' || code == '\r' ? 0 : column + 1;
+    }
+  }
+  return text_value(context, std::move(out));
+}
+
+// Upper case begins each word and nothing else is upper case; at least one word.
+Value is_title(Context&, const MarkedText& self, const Arguments&) {
+  bool any = false, inside = false;
+  for (size_t i = 0, size = 1; i < self.size(); i += size) {
+    const char32_t code = code_point_at(self.bytes(), i, &size);
+    const bool upper = is_upper(code), lower = is_lower(code);
+    if ((upper && inside) || (lower && !inside)) return false;
+    inside = upper || lower;
+    any |= inside;
+  }
+  return any;
+}
+
+Value is_identifier(Context&, const MarkedText& self, const Arguments&) {
+  for (size_t i = 0, size = 1; i < self.size(); i += size) {
+    const char32_t code = code_point_at(self.bytes(), i, &size);
+    if (code != '_' && !is_letter(code) && !(i > 0 && is_digit(code))) return false;
+  }
+  return !self.empty();
+}
+
+bool is_ascii(char32_t code) {
+  return code < 0x80;
+}
+
+// The same of every character; true of the empty text.
+template <bool (*kFits)(char32_t)>
+Value none_is_not(Context& context, const MarkedText& self, const Arguments& arguments) {
+  return self.empty() || is_true(all_are<kFits>(context, self, arguments));
 }
 
 bool is_letter_or_digit(char32_t code) {
@@ -233,33 +290,13 @@ template <bool kRight>
 Value partition(Context& context, const MarkedText& self, const Arguments& arguments) {
   const MarkedText* part = Parameters("partition", arguments, {"sep"}, 1).text(0);
   if (part == nullptr || part->empty()) raise("partition() needs a separator that is not empty");
-  const size_t found = kRight ? self.bytes().rfind(part->bytes()) : self.bytes().find(part->bytes());
+  const size_t found = kRight ? rfind_bytes(self.bytes(), part->bytes()) : find_bytes(self.bytes(), part->bytes());
   const size_t begin = found != std::string::npos ? found : kRight ? 0 : self.size();
   const size_t end = found != std::string::npos ? found + part->size() : begin;
   return make_sequence(context,
                        {make_text(context, self.slice(0, begin)), make_text(context, self.slice(begin, end)),
                         make_text(context, self.slice(end, self.size()))},
                        SequenceKind::tuple);
-}
-
-// str.title and str.swapcase: `change` sees the character and whether the one before it has case.
-template <class Change>
-MarkedText map_characters(const MarkedText& text, Change change) {
-  MarkedText out;
-  text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
-    std::string bytes;
-    for (size_t i = 0, size = 1; i < run.size(); i += size) {
-      const char32_t code = code_point_at(run, i, &size);
-      const char32_t changed = change(code);
-      if (changed == code) {
-        bytes.append(run.substr(i, size));  // also keeps bytes that are not UTF-8
-      } else {
-        append_code_point(bytes, changed);
-      }
-    }
-    out.append(bytes, from_template);
-  });
-  return out;
 }
 
 bool has_any_case(char32_t code) {
@@ -290,6 +327,11 @@ const std::map<std::string_view, Method>& text_methods() {
       {"isalnum", all_are<is_letter_or_digit>},
       {"isupper", has_case<true>},
       {"islower", has_case<false>},
+      {"istitle", is_title},
+      {"isascii", none_is_not<is_ascii>},
+      {"isprintable", none_is_not<is_printable>},
+      {"isidentifier", is_identifier},
+      {"expandtabs", expand_tabs},
       {"ljust", justify<-1>},
       {"center", justify<0>},
       {"rjust", justify<1>},
@@ -298,24 +340,24 @@ const std::map<std::string_view, Method>& text_methods() {
       {"removesuffix", remove_part<false>},
       {"partition", partition<false>},
       {"rpartition", partition<true>},
-      {"upper", [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, true)); }},
-      {"lower", [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, false)); }},
+      {"upper",
+       [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, Case::upper)); }},
+      {"lower",
+       [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, Case::lower)); }},
       {"casefold",
-       [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, false)); }},
+       [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, change_case(s, Case::fold)); }},
       {"capitalize", [](Context& c, const MarkedText& s, const Arguments&) { return text_value(c, capitalized(s)); }},
       {"title",
        [](Context& c, const MarkedText& s, const Arguments&) {
-         bool inside = false;
-         return text_value(c, map_characters(s, [&](char32_t code) {
-                             const char32_t changed = inside ? to_lower(code) : to_upper(code);
+         return text_value(c, map_case(s, [inside = false](char32_t code) mutable {
+                             const Case wanted = inside ? Case::lower : Case::title;
                              inside = has_any_case(code);
-                             return changed;
+                             return wanted;
                            }));
        }},
       {"swapcase",
        [](Context& c, const MarkedText& s, const Arguments&) {
-         return text_value(
-             c, map_characters(s, [](char32_t code) { return is_upper(code) ? to_lower(code) : to_upper(code); }));
+         return text_value(c, map_case(s, [](char32_t code) { return is_upper(code) ? Case::lower : Case::upper; }));
        }},
       {"splitlines",
        [](Context& c, const MarkedText& s, const Arguments& arguments) {
@@ -324,6 +366,17 @@ const std::map<std::string_view, Method>& text_methods() {
        }},
       {"format",
        [](Context& c, const MarkedText& s, const Arguments& arguments) { return format_braces(c, s, arguments); }},
+      {"format_map",
+       [](Context& c, const MarkedText& s, const Arguments& arguments) {
+         const Value given = *Parameters("format_map", arguments, {"mapping"}, 1)[0];
+         const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&given);
+         if (dict == nullptr) raise("format_map() needs a dict, got '{}'", type_name(given));
+         Arguments named;
+         for (const auto& [key, value] : (*dict)->entries) {
+           if (as_text(key) != nullptr) named.named.emplace_back(as_text(key)->bytes(), value);
+         }
+         return format_braces(c, s, named);
+       }},
   };
   return methods;
 }
@@ -367,9 +420,15 @@ std::optional<Value> sequence_method(Context& context, const std::shared_ptr<Seq
   const bool index = name == "index";
   return make_function(context, sequence, std::string(name),
                        [sequence, index](Context& context, const Arguments& arguments) -> Value {
-                         const Parameters given(index ? "index" : "count", arguments, {"value"}, 1);
+                         const Parameters given = index ? Parameters("index", arguments, {"value", "start", "stop"}, 1)
+                                                        : Parameters("count", arguments, {"value"}, 1);
+                         const auto size = static_cast<int64_t>(sequence->items.size());
+                         const auto bound = [&](size_t which, int64_t fallback) {
+                           const int64_t i = index ? given.integer(which, fallback) : fallback;
+                           return static_cast<size_t>(std::clamp<int64_t>(i < 0 ? i + size : i, 0, size));
+                         };
                          int64_t number = 0;
-                         for (size_t i = 0; i < sequence->items.size(); ++i) {
+                         for (size_t i = bound(1, 0), stop = bound(2, size); i < stop; ++i) {
                            if (!equal(context, sequence->items[i], *given[0])) continue;
                            if (index) return static_cast<int64_t>(i);
                            ++number;
@@ -402,10 +461,12 @@ std::optional<Value> find_method(Context& context, const Value& object, std::str
   if (const Text* text = std::get_if<Text>(&object)) {
     const auto found = text_methods().find(name);
     if (found == text_methods().end()) return std::nullopt;
-    return make_function(context, object, std::string(name),
-                         [text = *text, method = found->second](Context& c, const Arguments& arguments) {
-                           return method(c, *text, arguments);
-                         });
+    return make_function(
+        context, object, std::string(name), [text = *text, &method = *found](Context& c, const Arguments& arguments) {
+          c.charge_steps(text->size() / 256);
+          if (!text->is_markup()) return method.second(c, *text, arguments);
+          return markup_result(c, method.second(c, *text, markup_arguments(c, method.first, arguments)));
+        });
   }
   if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&object)) return dict_method(context, *dict, name);
   if (const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&object))

@@ -1,6 +1,7 @@
 // Everything that expressions do with values: operators, attributes, methods, filters, tests, globals.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -43,7 +44,10 @@ Value call(Context& context, const Value& callee, const Arguments& arguments);
 
 // Methods (jinja_methods.cc); an empty result: there is none of that name.
 std::optional<Value> find_method(Context& context, const Value& object, std::string_view name);
-MarkedText change_case(const MarkedText& text, bool upper);
+enum class Case { lower, upper, title, fold };
+MarkedText change_case(const MarkedText& text, Case wanted);
+// `wanted` is asked once per character, in order.
+MarkedText map_case(const MarkedText& text, const std::function<Case(char32_t)>& wanted);
 MarkedText title_case(const MarkedText& text);  // as the filter: words end at blanks, - and brackets
 MarkedText capitalized(const MarkedText& text);
 MarkedText replaced(Context& context, const MarkedText& text, std::string_view from, const MarkedText& to,
@@ -61,9 +65,16 @@ struct JsonOptions {
 };
 Value to_json(Context& context, const Value& value, const JsonOptions& options);
 
-// Filters (jinja_filters.cc, jinja_list_filters.cc) and tests (jinja_tests.cc).
+// Markup (jinja_html.cc).
+Value escaped(Context& context, const Value& value);  // str(value) as markup; a text that is markup stays as it is
+// A method of a text that is markup escapes what it puts into the text, and its results are markup.
+Arguments markup_arguments(Context& context, std::string_view method, Arguments arguments);
+Value markup_result(Context& context, const Value& result);
+
+// Filters (jinja_filters.cc, jinja_list_filters.cc, jinja_html.cc) and tests (jinja_tests.cc).
 using Filter = Value (*)(Context& context, const Value& value, const Arguments& arguments);
 Filter find_list_filter(std::string_view name);
+Filter find_html_filter(std::string_view name);
 bool has_filter(std::string_view name);
 bool has_test(std::string_view name);
 Value apply_filter(Context& context, std::string_view name, const Value& value, const Arguments& arguments);

@@ -135,7 +135,7 @@ Value repeat(Context& context, const Value& value, int64_t count) {
     context.charge_text(size);
     MarkedText out;
     for (uint64_t i = 0; i < times && !text->empty(); ++i) out.append(*text);
-    return std::make_shared<const MarkedText>(std::move(out));
+    return std::make_shared<const MarkedText>(std::move(out).with_markup(text->is_markup()));
   }
   const Sequence& list = *as_listing(value);
   uint64_t size = 0;
@@ -153,9 +153,10 @@ Value add(Context& context, const Value& a, const Value& b) {
   const MarkedText* left = as_text(a);
   const MarkedText* right = as_text(b);
   if (left != nullptr && right != nullptr) {
+    if (left->is_markup() != right->is_markup()) return add(context, escaped(context, a), escaped(context, b));
     context.charge_text(left->size() + right->size());
     MarkedText out = *left;
-    out.append_slice(*right, 0, right->size());
+    out.append(*right);
     return std::make_shared<const MarkedText>(std::move(out));
   }
   const Sequence* list = as_listing(a);
@@ -186,7 +187,8 @@ Value text_item(Context& context, const MarkedText& text, int64_t index) {
   const auto found = resolve_index(index, count_characters(text.bytes()));
   if (!found) return undefined(fmt::format("'str object' has no element {}", index));
   const size_t begin = character_offset(text.bytes(), *found);
-  return make_text(context, text.slice(begin, begin + character_size(text.bytes(), begin)));
+  MarkedText item = text.slice(begin, begin + character_size(text.bytes(), begin));
+  return make_text(context, std::move(item).with_markup(text.is_markup()));
 }
 
 Value missing(const Value& object, const Value& key) {
@@ -247,7 +249,31 @@ Value slice_text(Context& context, const MarkedText& text, const Value& begin, c
   } else {
     walk_slice(range, [&](size_t i) { out.append_slice(text, offsets[i], offsets[i + 1]); });
   }
-  return make_text(context, std::move(out));
+  return make_text(context, std::move(out).with_markup(text.is_markup()));
+}
+
+Value slice_of_range(Context& context, const Sequence& whole, const SliceRange& part) {
+  const auto position = [&](int64_t index) {
+    int64_t offset = 0, value = 0;
+    if (__builtin_mul_overflow(index, whole.step, &offset) || __builtin_add_overflow(whole.start, offset, &value)) {
+      fail_overflow();
+    }
+    return value;
+  };
+  int64_t step = 0;
+  if (__builtin_mul_overflow(whole.step, part.step, &step)) fail_overflow();
+  return make_range(context, position(part.begin), position(part.end), step);
+}
+
+std::optional<Value> macro_attribute(Context& context, const MacroHead& head, std::string_view name) {
+  if (name == "name") return head.name.empty() ? Value(None{}) : make_text(context, head.name);
+  if (name == "catch_varargs") return head.uses_varargs;
+  if (name == "catch_kwargs") return head.uses_kwargs;
+  if (name == "caller") return head.uses_caller;
+  if (name != "arguments") return std::nullopt;
+  std::vector<Value> names;
+  for (const Parameter& parameter : head.parameters) names.push_back(make_text(context, parameter.name));
+  return make_sequence(context, std::move(names), SequenceKind::tuple);
 }
 
 Value loop_attribute(Context& context, const std::shared_ptr<Loop>& loop, std::string_view name) {
@@ -329,8 +355,8 @@ bool contains(Context& context, const Value& container, const Value& item) {
     require_defined(item);
     const MarkedText* part = as_text(item);
     if (part == nullptr) raise("'in <string>' requires string as left operand, not {}", type_name(item));
-    context.charge_steps(text->size() / 64);
-    return text->bytes().find(part->bytes()) != std::string::npos;
+    context.charge_steps((text->size() + part->size()) / 256);
+    return find_bytes(text->bytes(), part->bytes()) != std::string_view::npos;
   }
   if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&container)) {
     return find_key(context, **dict, item) != nullptr;
@@ -383,7 +409,9 @@ Value get_attribute(Context& context, const Value& object, std::string_view name
       if (key == name) return value;
     }
   } else if (const auto* function = std::get_if<std::shared_ptr<const Function>>(&object)) {
-    if (name == "name" && (*function)->is_macro) return make_text(context, (*function)->name);
+    if ((*function)->macro != nullptr) {
+      if (auto value = macro_attribute(context, *(*function)->macro, name)) return *std::move(value);
+    }
   } else if (auto method = find_method(context, object, name)) {
     return *std::move(method);
   }
@@ -431,8 +459,10 @@ Value get_slice(Context& context, const Value& object, const Value& begin, const
   if (!sliced) raise("'{}' object cannot be sliced", type_name(object));
   if (text != nullptr) return slice_text(context, *text, begin, end, step);
   const auto& items = (*sequence)->items;
+  const SliceRange range = slice_range(begin, end, step, items.size());
+  if ((*sequence)->kind == SequenceKind::range) return slice_of_range(context, **sequence, range);
   std::vector<Value> out;
-  walk_slice(slice_range(begin, end, step, items.size()), [&](size_t i) { out.push_back(items[i]); });
+  walk_slice(range, [&](size_t i) { out.push_back(items[i]); });
   const bool tuple = (*sequence)->kind == SequenceKind::tuple;
   return make_sequence(context, std::move(out), tuple ? SequenceKind::tuple : SequenceKind::list);
 }
@@ -449,41 +479,6 @@ Value call(Context& context, const Value& callee, const Arguments& arguments) {
     return (*loop)->recurse(context, *Parameters("loop", arguments, {"iterable"}, 1)[0]);
   }
   raise("'{}' object is not callable", type_name(callee));
-}
-
-Parameters::Parameters(std::string_view function, const Arguments& arguments,
-                       std::initializer_list<std::string_view> names, size_t required)
-    : function_(function), values_(names.size(), nullptr) {
-  if (arguments.positional.size() > names.size()) {
-    raise("{}() takes at most {} arguments, got {}", function, names.size(), arguments.positional.size());
-  }
-  for (size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
-  for (const auto& [name, value] : arguments.named) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) raise("{}() got an unexpected keyword argument '{}'", function, name);
-    const Value*& slot = values_[static_cast<size_t>(found - names.begin())];
-    if (slot != nullptr) raise("{}() got multiple values for argument '{}'", function, name);
-    slot = &value;
-  }
-  for (size_t i = 0; i < required; ++i) {
-    if (values_[i] == nullptr) raise("{}() misses its argument '{}'", function, *(names.begin() + i));
-  }
-}
-
-int64_t Parameters::integer(size_t i, int64_t fallback) const {
-  if (values_[i] == nullptr || is_none(*values_[i])) return fallback;
-  require_defined(*values_[i]);
-  const auto integer = as_integer(*values_[i]);
-  if (!integer) raise("{}() needs an integer, got '{}'", function_, type_name(*values_[i]));
-  return *integer;
-}
-
-const MarkedText* Parameters::text(size_t i) const {
-  if (values_[i] == nullptr || is_none(*values_[i])) return nullptr;
-  require_defined(*values_[i]);
-  const MarkedText* text = as_text(*values_[i]);
-  if (text == nullptr) raise("{}() needs a string, got '{}'", function_, type_name(*values_[i]));
-  return text;
 }
 
 }  // namespace gale::text::jinja

@@ -111,7 +111,8 @@ class StatementParser {
   const Stmt* loop(size_t position) {
     Stmt* stmt = make(StmtKind::loop, position);
     tokens_.take();
-    stmt->target = tokens_.target(true, false);
+    ++for_depth_;
+    stmt->target = stored_target(false);
     tokens_.expect_name("in");
     stmt->expr = tokens_.expression_or_tuple(false, "recursive");
     if (tokens_.skip_name("if")) stmt->condition = tokens_.expression();
@@ -125,13 +126,28 @@ class StatementParser {
     } else {
       tokens_.expect_name("endfor");
     }
+    --for_depth_;
     return stmt;
+  }
+
+  // What set and for assign to; inside a loop, the name `loop` is the loop's.
+  Target stored_target(bool with_attribute) {
+    Target target = tokens_.target(true, with_attribute);
+    if (for_depth_ > 0) refuse_loop(target);
+    return target;
+  }
+
+  static void refuse_loop(const Target& target) {
+    if (!target.is_tuple && target.attribute.empty() && target.name == "loop") {
+      throw SyntaxFailure{"can't assign to the special variable 'loop' inside a for-loop", target.position};
+    }
+    for (const Target& item : target.items) refuse_loop(item);
   }
 
   const Stmt* set(size_t position) {
     Stmt* stmt = make(StmtKind::set, position);
     tokens_.take();
-    stmt->target = tokens_.target(true, true);
+    stmt->target = stored_target(true);
     if (tokens_.skip_symbol("=")) {
       stmt->expr = tokens_.expression_or_tuple();
       return stmt;
@@ -145,9 +161,17 @@ class StatementParser {
   // The body of something that is called: break cannot leave it.
   void callable_body(Stmt* stmt, std::string_view end) {
     const size_t outer = std::exchange(loop_depth_, 0);
-    tokens_.macros.push_back(&stmt->head);
+    tokens_.macros.push_back({&stmt->head, {}});
     stmt->body = body_until(end, stmt->position);
     tokens_.macros.pop_back();
+    MacroHead& head = stmt->head;
+    for (const Parameter& parameter : head.parameters) {
+      if (parameter.name == "varargs") head.uses_varargs = false;
+      if (parameter.name == "kwargs") head.uses_kwargs = false;
+      if (parameter.name == "caller" && parameter.fallback == nullptr && head.uses_caller) {
+        throw SyntaxFailure{"the parameter 'caller' must have a default", stmt->position};
+      }
+    }
     loop_depth_ = outer;
   }
 
@@ -163,7 +187,6 @@ class StatementParser {
   const Stmt* call(size_t position) {
     Stmt* stmt = make(StmtKind::call, position);
     tokens_.take();
-    stmt->head.name = "caller";
     if (tokens_.at_symbol("(")) stmt->head.parameters = tokens_.signature();
     stmt->expr = tokens_.expression();
     if (stmt->expr->kind != ExprKind::call) throw SyntaxFailure{"expected call", position};
@@ -198,7 +221,8 @@ class StatementParser {
 
   Tree& tree_;
   ExpressionParser tokens_;
-  size_t loop_depth_ = 0;
+  size_t loop_depth_ = 0;  // loops that break can leave
+  size_t for_depth_ = 0;   // loops around, through macros too
 };
 
 }  // namespace
@@ -211,6 +235,7 @@ std::vector<Parameter> ExpressionParser::signature() {
     Parameter parameter;
     if (!at(TokenKind::name) || is_constant_name(current().text)) fail_unexpected("a parameter name");
     parameter.name = take_name();
+    declare(parameter.name);
     if (skip_symbol("=")) {
       parameter.fallback = expression();
     } else if (!parameters.empty() && parameters.back().fallback != nullptr) {

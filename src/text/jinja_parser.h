@@ -51,8 +51,14 @@ class ExpressionParser {
   const Expr* unary(bool with_filters);
   const Expr* captured(size_t position);
 
-  // Which of caller, varargs and kwargs the macros around the current place use.
-  std::vector<MacroHead*> macros;
+  // The macros around the current place, and which of the names caller, varargs and kwargs their bodies have made
+  // their own: those are not the special ones any more.
+  struct OpenMacro {
+    MacroHead* head;
+    std::vector<std::string> own_names;
+  };
+  std::vector<OpenMacro> macros;
+  void declare(const std::string& name);
   // Inside an if: an unknown filter or test is an error only when it is reached.
   size_t branch_depth = 0;
 

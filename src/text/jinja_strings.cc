@@ -5,11 +5,13 @@ namespace gale::text::jinja {
 
 namespace {
 
-void append_case(std::string& out, std::string_view bytes, char32_t code, bool upper) {
-  if (upper && code == 0xDF) {
-    out += "SS";
+void append_case(std::string& out, std::string_view bytes, char32_t code, Case wanted) {
+  constexpr char32_t kSharpS = 0xDF;
+  if (code == kSharpS && wanted != Case::lower) {
+    out += wanted == Case::upper ? "SS" : wanted == Case::title ? "Ss" : "ss";
     return;
   }
+  const bool upper = wanted == Case::upper || wanted == Case::title;
   const char32_t changed = upper ? to_upper(code) : to_lower(code);
   if (changed == code) {
     out.append(bytes);  // also keeps bytes that are not UTF-8
@@ -18,37 +20,35 @@ void append_case(std::string& out, std::string_view bytes, char32_t code, bool u
   }
 }
 
-// Upper or lower case as upper(code) says, asked once per character in order.
-template <class Upper>
-MarkedText map_case(const MarkedText& text, Upper upper) {
+}  // namespace
+
+MarkedText map_case(const MarkedText& text, const std::function<Case(char32_t)>& wanted) {
   MarkedText out;
   text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
     std::string bytes;
     for (size_t i = 0, size = 1; i < run.size(); i += size) {
       const char32_t code = code_point_at(run, i, &size);
-      append_case(bytes, run.substr(i, size), code, upper(code));
+      append_case(bytes, run.substr(i, size), code, wanted(code));
     }
     out.append(bytes, from_template);
   });
   return out;
 }
 
-}  // namespace
-
-MarkedText change_case(const MarkedText& text, bool upper) {
-  return map_case(text, [upper](char32_t) { return upper; });
+MarkedText change_case(const MarkedText& text, Case wanted) {
+  return map_case(text, [wanted](char32_t) { return wanted; });
 }
 
 MarkedText capitalized(const MarkedText& text) {
-  return map_case(text, [first = true](char32_t) mutable { return std::exchange(first, false); });
+  return map_case(text,
+                  [first = true](char32_t) mutable { return std::exchange(first, false) ? Case::title : Case::lower; });
 }
 
 MarkedText title_case(const MarkedText& text) {
   return map_case(text, [first = true](char32_t code) mutable {
-    const bool upper = first;
-    const bool separator = is_space(code) || code == '-' || code == '(' || code == '{' || code == '[' || code == '<';
-    first = separator;
-    return upper;
+    const bool begins = first;
+    first = is_space(code) || code == '-' || code == '(' || code == '{' || code == '[' || code == '<';
+    return begins ? Case::upper : Case::lower;
   });
 }
 
@@ -63,7 +63,7 @@ MarkedText replaced(Context& context, const MarkedText& text, std::string_view f
     if (from.empty()) {  // before every character and at the end
       if (at > bytes.size()) break;
     } else {
-      found = bytes.find(from, at);
+      found = find_bytes(bytes, from, at);
       if (found == std::string::npos) break;
     }
     out.append_slice(text, copied, found);

@@ -42,6 +42,13 @@ bool same_object(Context& context, const Value& a, const Value& b) {
   return a == b;
 }
 
+// Looks a name up in a table; what cannot be the key of a table fails.
+bool is_name_of(Context& context, const Value& value, bool (*has)(std::string_view)) {
+  if (const MarkedText* name = as_text(value)) return has(name->bytes());
+  make_dict(context, {{value, None{}}});
+  return false;
+}
+
 const std::map<std::string_view, Test>& tests() {
   static const std::map<std::string_view, Test> table = {
       {"defined", [](Context&, const Value& v, const Arguments&) { return !is_undefined(v); }},
@@ -70,7 +77,8 @@ const std::map<std::string_view, Test>& tests() {
          return is_undefined(v) || std::holds_alternative<std::shared_ptr<const Function>>(v) ||
                 std::holds_alternative<std::shared_ptr<Loop>>(v);
        }},
-      {"escaped", [](Context&, const Value&, const Arguments&) { return false; }},
+      {"escaped",
+       [](Context&, const Value& v, const Arguments&) { return as_text(v) != nullptr && as_text(v)->is_markup(); }},
       {"lower", [](Context& c, const Value& v,
                    const Arguments&) { return is_true(call(c, *find_method(c, to_text(c, v), "islower"), {})); }},
       {"upper", [](Context& c, const Value& v,
@@ -81,8 +89,8 @@ const std::map<std::string_view, Test>& tests() {
        [](Context& c, const Value& v, const Arguments& a) { return remainder(c, v, other("divisibleby", a)) == 0; }},
       {"sameas", [](Context& c, const Value& v, const Arguments& a) { return same_object(c, v, other("sameas", a)); }},
       {"in", [](Context& c, const Value& v, const Arguments& a) { return contains(c, other("in", a), v); }},
-      {"filter", [](Context& c, const Value& v, const Arguments&) { return has_filter(to_text(c, v)->bytes()); }},
-      {"test", [](Context& c, const Value& v, const Arguments&) { return has_test(to_text(c, v)->bytes()); }},
+      {"filter", [](Context& c, const Value& v, const Arguments&) { return is_name_of(c, v, has_filter); }},
+      {"test", [](Context& c, const Value& v, const Arguments&) { return is_name_of(c, v, has_test); }},
       {"eq", test_compare<Operator::eq>},
       {"equalto", test_compare<Operator::eq>},
       {"==", test_compare<Operator::eq>},
@@ -102,7 +110,7 @@ const std::map<std::string_view, Test>& tests() {
   return table;
 }
 
-Value make_range(Context& context, const Arguments& arguments) {
+Value global_range(Context& context, const Arguments& arguments) {
   const Parameters given("range", arguments, {"start", "stop", "step"}, 1);
   const auto number = [&](size_t i, int64_t fallback) {
     if (given[i] != nullptr && is_none(*given[i])) raise("'NoneType' object cannot be interpreted as an integer");
@@ -111,18 +119,7 @@ Value make_range(Context& context, const Arguments& arguments) {
   const bool one = given[1] == nullptr;
   const int64_t start = one ? 0 : number(0, 0), stop = one ? number(0, 0) : number(1, 0), step = number(2, 1);
   if (step == 0) raise("range() arg 3 must not be zero");
-  std::vector<Value> items;
-  for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
-    if (static_cast<int64_t>(items.size()) >= context.limits.range_items) {
-      throw Failure{ErrorKind::limit,
-                    fmt::format("a range of more than {} items, the limit", context.limits.range_items)};
-    }
-    items.push_back(i);
-    if (__builtin_add_overflow(i, step, &i)) break;
-  }
-  std::string label =
-      step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step);
-  return make_sequence(context, std::move(items), SequenceKind::range, std::move(label));
+  return make_range(context, start, stop, step);
 }
 
 // What dict(...) and namespace(...) take: a dict or pairs, then names.
@@ -221,7 +218,8 @@ bool has_test(std::string_view name) {
 }
 
 bool apply_test(Context& context, std::string_view name, const Value& value, const Arguments& arguments) {
-  context.charge_steps();
+  const MarkedText* text = as_text(value);
+  context.charge_steps(1 + (text == nullptr ? 0 : text->size() / 256));
   const auto found = tests().find(name);
   if (found == tests().end()) raise("No test named '{}'.", name);
   if (arguments.positional.size() + arguments.named.size() > (takes_argument(name) ? 1 : 0)) {
@@ -236,7 +234,7 @@ std::optional<Value> find_global(std::string_view name) {
     const auto add = [&](const char* name, Value (*call)(Context&, const Arguments&)) {
       table[name] = std::make_shared<const Function>(Function{name, call});
     };
-    add("range", make_range);
+    add("range", global_range);
     add("dict", [](Context& context, const Arguments& arguments) {
       return make_dict(context, entries_of(context, arguments));
     });

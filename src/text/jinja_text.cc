@@ -1,6 +1,8 @@
 // Marked text and the character classes of Python that chat templates depend on.
 #include "text/jinja_text.h"
 
+#include <cstring>
+
 namespace gale::text::jinja {
 
 void MarkedText::append(std::string_view bytes, bool from_template) {
@@ -92,6 +94,23 @@ void append_code_point(std::string& out, char32_t code) {
     out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
     out += static_cast<char>(0x80 | (code & 0x3F));
   }
+}
+
+size_t find_bytes(std::string_view text, std::string_view part, size_t from) {
+  if (from > text.size() || part.size() > text.size() - from) return std::string_view::npos;
+  if (part.empty()) return from;
+  // The C library searches in linear time, std::string_view::find does not.
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t rfind_bytes(std::string_view text, std::string_view part) {
+  // Short parts cannot take more than a constant factor.
+  if (part.size() <= 16) return text.rfind(part);
+  const std::string reversed(text.rbegin(), text.rend()), reversed_part(part.rbegin(), part.rend());
+  const size_t found = find_bytes(reversed, reversed_part);
+  return found == std::string_view::npos ? found : text.size() - found - part.size();
 }
 
 bool is_space(char32_t code) {

@@ -28,6 +28,14 @@ class MarkedText {
   MarkedText slice(size_t begin, size_t end) const;
   bool from_template_at(size_t offset) const;
 
+  // Set by the filters safe and escape, as jinja2's Markup: what is joined to it with + or % is escaped first. Of the
+  // operations above only copies keep it.
+  bool is_markup() const { return is_markup_; }
+  MarkedText with_markup(bool is_markup) && {
+    is_markup_ = is_markup;
+    return std::move(*this);
+  }
+
   // Calls visit(bytes, from_template) for each run of [begin, end).
   template <class Visit>
   void for_each_run(size_t begin, size_t end, Visit visit) const {
@@ -43,7 +51,8 @@ class MarkedText {
 
  private:
   std::string bytes_;
-  bool first_ = true;          // origin of the first run
+  bool first_ = true;  // origin of the first run
+  bool is_markup_ = false;
   std::vector<size_t> flips_;  // ascending offsets, each inside the text, where the origin changes
 };
 
@@ -55,6 +64,10 @@ size_t count_characters(std::string_view bytes);
 // Offset of the character with that number; the size of the text when there are fewer.
 size_t character_offset(std::string_view bytes, size_t number);
 void append_code_point(std::string& out, char32_t code);
+
+// std::string_view's find and rfind in linear time for any text and part.
+size_t find_bytes(std::string_view text, std::string_view part, size_t from = 0);
+size_t rfind_bytes(std::string_view text, std::string_view part);
 
 // str.isspace, str.isalnum, str.isdigit and so on of one character.
 bool is_space(char32_t code);

@@ -63,9 +63,11 @@ enum class SequenceKind { list, tuple, range, view, iterator };
 struct Sequence {
   SequenceKind kind = SequenceKind::list;
   std::vector<Value> items;
-  std::string label;  // range, view: how it prints, without the items of a view
-  size_t depth = 1;   // 1 + depth of the deepest item: bounds every recursion over values
-  size_t cursor = 0;  // iterator: items that were taken already
+  std::string label;            // view: how it prints, without its items
+  size_t depth = 1;             // 1 + depth of the deepest item: bounds every recursion over values
+  size_t cursor = 0;            // iterator: items that were taken already
+  int64_t start = 0, step = 1;  // range
+  int64_t stop = 0;
 };
 
 // Keeps the order of insertion. Immutable once a template can see it, as jinja2's immutable sandbox has it.
@@ -85,12 +87,13 @@ struct Arguments {
 };
 
 struct Context;
+struct MacroHead;
 
 struct Function {
   std::string name;
   std::function<Value(Context&, const Arguments&)> call;
-  bool is_macro = false;
-  size_t depth = 0;  // of the values that it holds
+  const MacroHead* macro = nullptr;  // of the syntax tree; nullptr: built in
+  size_t depth = 0;                  // of the values that it holds
 };
 
 struct Loop {
@@ -118,6 +121,7 @@ struct Context {
   }
   // Before a string of that size is made.
   void charge_text(uint64_t size);
+  void check_depth(size_t depth) const;  // of lists in lists
   [[noreturn]] void fail_steps() const;
 };
 
@@ -139,6 +143,8 @@ Value make_text(Context& context, MarkedText text);
 Value make_text(Context& context, std::string text, bool from_template = true);
 Value make_sequence(Context& context, std::vector<Value> items, SequenceKind kind = SequenceKind::list,
                     std::string label = {});
+// range(start, stop, step) of Python; the step is not zero.
+Value make_range(Context& context, int64_t start, int64_t stop, int64_t step);
 // Later entries replace the values of earlier ones with an equal key.
 Value make_dict(Context& context, std::vector<std::pair<Value, Value>> entries);
 // `holds` is what the function keeps alive.

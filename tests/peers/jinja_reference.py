@@ -45,10 +45,12 @@ def render(source, case):
     """The rendered text, or None when jinja2 reports an error."""
     try:
         template = environment(case.get("now", 0)).from_string(source)
-        return template.render(
-            messages=copy.deepcopy(case.get("messages", [])), tools=None, documents=None,
-            add_generation_prompt=case.get("add_generation_prompt", True),
-            bos_token=case.get("bos_token", "<s>"), eos_token=case.get("eos_token", "</s>"))
+        tokens = {"bos_token": case.get("bos_token", "<s>"), "eos_token": case.get("eos_token", "</s>")}
+        given = copy.deepcopy({key: case.get(key) for key in ("messages", "tools", "documents", "variables")})
+        variables = given.pop("variables") or {}
+        given["messages"] = given["messages"] or []
+        return template.render(**given, **{**tokens, **variables},
+                               add_generation_prompt=case.get("add_generation_prompt", True))
     except Exception as error:  # noqa: BLE001 - any failure of the reference is "an error" to compare
         case["reference_error"] = f"{type(error).__name__}: {error}"
         return None

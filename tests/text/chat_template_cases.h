@@ -17,15 +17,18 @@ struct CaseResult {
   std::vector<RenderedPart> parts;
 };
 
-inline std::vector<ChatMessage> messages_of(const nlohmann::json& json) {
-  std::vector<ChatMessage> messages;
-  for (const auto& item : json.value("messages", nlohmann::json::array())) {
-    messages.push_back({item.at("role").get<std::string>(), item.at("content").get<std::string>()});
+using CaseJson = nlohmann::ordered_json;  // templates see the order of keys
+
+// The conversation of a case: its messages, and tools, documents and variables where it has them.
+inline Result<Conversation> conversation_of(const CaseJson& json) {
+  CaseJson fields = {{"messages", json.value("messages", CaseJson::array())}};
+  for (const char* name : {"tools", "documents", "variables", "add_generation_prompt"}) {
+    if (json.contains(name)) fields[name] = json[name];
   }
-  return messages;
+  return Conversation::parse(fields.dump(-1, ' ', false, CaseJson::error_handler_t::replace));
 }
 
-inline CaseResult render_case(const std::string& source, const nlohmann::json& json) {
+inline CaseResult render_case(const std::string& source, const CaseJson& json) {
   CaseResult out;
   const auto compiled = ChatTemplate::compile(source);
   if (!compiled.ok()) {
@@ -33,11 +36,15 @@ inline CaseResult render_case(const std::string& source, const nlohmann::json& j
     return out;
   }
   ChatRenderOptions options;
-  options.add_generation_prompt = json.value("add_generation_prompt", true);
   options.bos_token = json.value("bos_token", "<s>");
   options.eos_token = json.value("eos_token", "</s>");
   options.now_unix_seconds = json.value("now", int64_t{0});
-  auto rendered = compiled->render(messages_of(json), options);
+  const auto conversation = conversation_of(json);
+  if (!conversation.ok()) {
+    out.message = conversation.error().message;
+    return out;
+  }
+  auto rendered = compiled->render(*conversation, options);
   if (!rendered.ok()) {
     out.message = rendered.error().message;
     return out;

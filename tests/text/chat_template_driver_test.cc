@@ -12,7 +12,7 @@ TEST(ChatTemplateDriver, RendersTheCasesOfAFile) {
   const char* input = std::getenv("GALE_JINJA_CASES");
   const char* output = std::getenv("GALE_JINJA_RESULTS");
   if (input == nullptr || output == nullptr) GTEST_SKIP() << "only for tests/peers/jinja_differential.py";
-  const auto cases = nlohmann::json::parse(read_text(input));
+  const auto cases = CaseJson::parse(read_text(input));
   nlohmann::json results = nlohmann::json::array();
   for (const auto& item : cases) {
     const CaseResult result = render_case(item.at("template").get<std::string>(), item);
