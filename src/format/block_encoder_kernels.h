@@ -53,13 +53,20 @@ void for_groups(const float* values, size_t blocks, uint8_t* out, Encode encode)
 
 // ---- blocks of 32 with one half-precision scale
 
-// The better of the fitted scale and the plain one, which puts the extreme value on `plain_target`; both as stored.
+// The best of three, as stored: the fitted scale, the plain one, which puts the extreme value on `plain_target`, and no
+// scale, where even the smallest is too large for tiny values.
 template <int n, class Levels, size_t count>
 Floats stored_scale(const Floats (&x)[n], const Levels& levels, float plain_target, const float (&targets)[count],
                     int rounds) {
-  const Floats fitted = as_half(fit_scale(x, levels, targets, rounds));
-  const Floats plain = as_half(extreme(x) / plain_target);
-  return choose(scale_error(x, fitted, levels) < scale_error(x, plain, levels), fitted, plain);
+  Floats best = {};
+  Floats error = scale_error(x, best, levels);
+  for (const Floats scale : {extreme(x) / plain_target, fit_scale(x, levels, targets, rounds)}) {
+    const Floats stored = scale_as_half(scale);
+    const Floats stored_error = scale_error(x, stored, levels);
+    best = choose(stored_error < error, stored, best);
+    error = smaller(stored_error, error);
+  }
+  return best;
 }
 
 constexpr float kTargets4[] = {-9.0f, -8.7f, -8.4f, -8.1f, -7.8f, -7.5f, -7.2f, -6.9f,
@@ -164,13 +171,13 @@ void encode_mxfp4(const float* values, size_t blocks, uint8_t* out) {  // u8 e |
 template <size_t count>
 Affine stored_affine(const Floats (&x)[32], float top, const float (&steps)[count]) {
   Affine fitted = fit_affine<false>(x, top, steps, 2);
-  fitted = {as_half(fitted.scale), as_half(fitted.offset)};
+  fitted = {scale_as_half(fitted.scale), as_half(fitted.offset)};
   Floats low = x[0], high = x[0];
   for (int e = 1; e < 32; ++e) {
     low = smaller(low, x[e]);
     high = larger(high, x[e]);
   }
-  const Affine plain = {as_half((high - low) / top), as_half(low)};
+  const Affine plain = {scale_as_half((high - low) / top), as_half(low)};
   const Ints better = affine_error(x, fitted, top) < affine_error(x, plain, top);
   return {choose(better, fitted.scale, plain.scale), choose(better, fitted.offset, plain.offset)};
 }
@@ -226,10 +233,18 @@ struct SuperBlock {
   Affine affine() const { return {d * scale, -(dmin * min)}; }
 };
 
+// The unit of integer scales as a half. Below 2^-14, where halves are coarse, it is rounded away from zero: too small a
+// unit could not reach the largest scale.
+float unit_as_half(float v) {
+  uint16_t bits = float_to_half(v);
+  if (std::fabs(v) < 0x1p-14f && std::fabs(half_to_float(bits)) < std::fabs(v)) ++bits;
+  return half_to_float(bits);
+}
+
 // Integers for wanted scales in units of the largest.
 Floats six_bits(Floats wanted, float& unit) {
   constexpr IntegerLevels levels = {0, 63};
-  unit = as_half(all(largest(wanted) / 63))[0];
+  unit = unit_as_half(largest(wanted) / 63);
   return levels.nearest(wanted * inverse_of(all(unit)));
 }
 
@@ -283,7 +298,7 @@ void improve_units(const Floats (&x)[32], float top, SuperBlock& block, Floats& 
     other.d = static_cast<float>(xs / ss);
   }
   if (!(other.d > 0) || !(other.dmin >= 0)) return;
-  other.d = as_half(all(other.d))[0];
+  other.d = scale_as_half(all(other.d))[0];
   other.dmin = as_half(all(other.dmin))[0];
   const Floats other_error = affine_error(x, other.affine(), top);
   if (!(sum(other_error) < sum(error))) return;
@@ -399,7 +414,7 @@ void improve_unit(const Floats (&x)[2][16], Q6Block& block, Floats (&error)[2]) 
   }
   if (!(ss > 0)) return;
   Q6Block other = block;
-  other.d = as_half(all(static_cast<float>(xs / ss)))[0];
+  other.d = scale_as_half(all(static_cast<float>(xs / ss)))[0];
   const Floats other_error[2] = {q6_error(x[0], other.d * other.scale[0]), q6_error(x[1], other.d * other.scale[1])};
   if (!(sum(other_error[0] + other_error[1]) < sum(error[0] + error[1]))) return;
   block = other;
@@ -418,7 +433,7 @@ Q6Block fit_q6_block(const Floats (&x)[2][16]) {
     }
   }
   Q6Block block;
-  block.d = as_half(all(top / -128))[0];
+  block.d = unit_as_half(top / -128);
   Floats error[2];
   for (int half = 0; half < 2; ++half) {
     constexpr IntegerLevels eight = {-128, 127};

@@ -41,17 +41,23 @@ inline Floats inverse_of(Floats v) {
   return choose(v != 0.0f, 1.0f / v, Floats{});
 }
 
-// A number as a half can hold it. What is not zero stays so: a block of tiny values is better served by the smallest
-// scale there is than by none.
+// Numbers as halves can hold them; too large ones become the largest.
 inline Floats as_half(Floats v) {
-  constexpr float largest = 65504, smallest = 0x1p-24f;
+  constexpr float largest = 65504;
   Floats out;
   for (int lane = 0; lane < kLanes; ++lane) {
     const float clamped = v[lane] > largest ? largest : v[lane] < -largest ? -largest : v[lane];
-    const float half = half_to_float(float_to_half(clamped));
-    out[lane] = half != 0 || v[lane] == 0 ? half : v[lane] > 0 ? smallest : -smallest;
+    out[lane] = half_to_float(float_to_half(clamped));
   }
   return out;
+}
+
+// The same for scales. What is not zero stays so: tiny values are better served by the smallest scale there is than by
+// none.
+inline Floats scale_as_half(Floats v) {
+  constexpr float smallest = 0x1p-24f;
+  const Floats half = as_half(v);
+  return choose((half == 0.0f) & (v != 0.0f), choose(v > 0.0f, all(smallest), all(-smallest)), half);
 }
 
 // x[e] becomes element e of the blocks; lanes without a block are zero.
