@@ -45,8 +45,8 @@ double power_of_two(uint8_t e) {
   return std::bit_cast<double>(static_cast<uint64_t>(1023 - 127 + e) << 52);
 }
 
-// E2M1: bit 3 is the sign.
-constexpr double kFp4[16] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+// E2M1: bit 3 is the sign; there is one zero, as in the decoders of GGUF's blocks.
+constexpr double kFp4[16] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6};
 
 // The values of all E4M3 codes.
 const std::array<double, 256>& e4m3_values() {

@@ -137,11 +137,15 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool close() {
-    if (--depth_ != 1 || in_metadata_) return true;
+    if (depth_ != 2 || in_metadata_) {
+      --depth_;
+      return true;
+    }
     constexpr const char* names[] = {"dtype", "shape", "data_offsets"};
     for (size_t i = 0; i < std::size(names); ++i)
       if (!seen_[i]) return wrong("the field \"{}\" is missing", names[i]);
     if (offsets_ != 2) return wrong("data_offsets has {} numbers, two are needed", offsets_);
+    --depth_;
     return true;
   }
 

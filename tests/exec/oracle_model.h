@@ -35,12 +35,14 @@ struct OracleOptions {
   int n_tokens = 0;                         // 0: the size's own
   int greedy = 16;
   int seed = 7;
+  std::string hf =
+      "";  // also a Hugging Face directory of this number format ("bf16", "fp8", ...), with its own answers
 };
 
 // A name that parametrised tests may have.
 inline std::string test_name(const OracleOptions& options) {
   std::string out = options.arch + (options.variant.empty() ? "" : "_" + options.variant) + "_" + options.size + "_" +
-                    options.quant + (options.vocab ? "_vocab" : "");
+                    options.quant + (options.vocab ? "_vocab" : "") + (options.hf.empty() ? "" : "_hf_" + options.hf);
   for (const std::string& override : options.overrides) out += "_" + override;
   for (char& c : out)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
@@ -54,6 +56,7 @@ inline void PrintTo(const OracleOptions& options, std::ostream* out) {
 
 struct OracleModel {
   std::string path;                // model.gguf
+  std::string directory;           // with hf only; the answers are this directory's then
   std::string text;                // prompt, with vocab only
   std::vector<int32_t> tokens;     // prompt [T]
   size_t vocabulary = 0;           // V
@@ -165,6 +168,7 @@ inline OracleModel make_oracle_model(const OracleOptions& options) {
   for (const std::string& override : options.overrides) arguments += " --override " + quoted(override);
   if (options.vocab) arguments += " --vocab --pre " + quoted(options.pre);
   if (options.n_tokens > 0) arguments += " --n-tokens " + std::to_string(options.n_tokens);
+  if (!options.hf.empty()) arguments += " --hf " + options.hf;
 
   const fs::path cache = cache_folder();
   fs::create_directories(cache);
@@ -192,7 +196,9 @@ inline OracleModel make_oracle_model(const OracleOptions& options) {
 
   OracleModel model;
   model.path = (folder / "model.gguf").string();
-  const std::string file = contents(folder / "expected.safetensors");
+  if (!options.hf.empty()) model.directory = (folder / "hf").string();
+  const fs::path answers = options.hf.empty() ? folder : folder / "hf";
+  const std::string file = contents(answers / "expected.safetensors");
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   const auto header = nlohmann::json::parse(file.substr(sizeof header_bytes, header_bytes));
@@ -204,7 +210,7 @@ inline OracleModel make_oracle_model(const OracleOptions& options) {
   model.layers = array<float>(file, header, "layers", data);
   model.vocabulary = header["logits"]["shape"][1];
   model.layer_width = header["layers"]["shape"][2];
-  const auto info = nlohmann::json::parse(contents(folder / "expected.json"));
+  const auto info = nlohmann::json::parse(contents(answers / "expected.json"));
   model.text = info.value("text", "");
   return model;
 }
