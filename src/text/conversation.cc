@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/conversation_state.h"
+#include "text/unicode.h"
 
 namespace gale::text {
 
@@ -68,7 +69,9 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
     const std::string_view text = error.what();
     const size_t tag = text.find("] ");  // behind "[json.exception.parse_error.101] "
-    syntax_error_ = tag == std::string_view::npos ? text : text.substr(tag + 2);
+    std::string storage;
+    size_t changed = 0;  // the message quotes the input
+    syntax_error_ = repair_utf8(tag == std::string_view::npos ? text : text.substr(tag + 2), storage, &changed);
     return false;
   }
 

@@ -125,7 +125,7 @@ class JsonWriter {
         break;
     }
     const auto number = static_cast<uint32_t>(code);
-    if (code >= 0x20 && (code < 0x7F || !options_.ensure_ascii || code == 0x7F)) return {};
+    if (code >= 0x20 && (code < 0x7F || !options_.ensure_ascii)) return {};
     if (code < 0x10000) return fmt::format("\\u{:04x}", number);
     return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((number - 0x10000) >> 10),
                        0xDC00 + ((number - 0x10000) & 0x3FF));
