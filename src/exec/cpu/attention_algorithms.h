@@ -425,25 +425,29 @@ void attend(const ChunkArguments& arguments) {
 // out = sum of e^(max - overall max) * values / sum of e^(max - overall max) * sums
 template <class Lanes>
 void merge(const float* partials, size_t stride, uint32_t chunks, uint32_t value_size, float* out) {
-  float max = -__builtin_inff();
+  constexpr float kNothing = -__builtin_inff();  // the maximum of a chunk that saw nothing
+  float max = kNothing;
   for (uint32_t c = 0; c < chunks; ++c) max = partials[c * stride] > max ? partials[c * stride] : max;
-  const auto factor = [&](uint32_t c) {
-    const float chunk_max = partials[c * stride];
-    if (chunk_max == -__builtin_inff()) return 0.0f;  // a chunk that saw nothing
-    return exponential(Lanes::broadcast(chunk_max - max)).first();
-  };
-  float sum = 0;
-  for (uint32_t c = 0; c < chunks; ++c) sum = __builtin_fmaf(factor(c), partials[c * stride + 1], sum);
   for (uint32_t i = 0; i < value_size; ++i) out[i] = 0;
-  if (sum == 0) return;
-  for (uint32_t c = 0; c < chunks; ++c) {
-    const Lanes f = Lanes::broadcast(factor(c));
-    for (uint32_t i = 0; i < value_size; i += kTile) {
-      const uint32_t n = lesser(value_size - i, kTile);
-      const Lanes value = Lanes::load_partial(partials + c * stride + 2 + i, n);
-      Lanes::fma(f, value, Lanes::load_partial(out + i, n)).store_partial(out + i, n);
+  float sum = 0;
+  for (uint32_t first = 0; first < chunks; first += kTile) {
+    const uint32_t count = lesser(chunks - first, kTile);
+    float factors[kTile] = {};
+    for (uint32_t c = 0; c < count; ++c) factors[c] = partials[(first + c) * stride];
+    exponential(Lanes::load(factors) - Lanes::broadcast(max)).store(factors);
+    for (uint32_t c = 0; c < count; ++c) {
+      const float* partial = partials + (first + c) * stride;
+      if (partial[0] == kNothing) continue;
+      sum = __builtin_fmaf(factors[c], partial[1], sum);
+      const Lanes factor = Lanes::broadcast(factors[c]);
+      for (uint32_t i = 0; i < value_size; i += kTile) {
+        const uint32_t n = lesser(value_size - i, kTile);
+        const Lanes value = Lanes::load_partial(partial + 2 + i, n);
+        Lanes::fma(factor, value, Lanes::load_partial(out + i, n)).store_partial(out + i, n);
+      }
     }
   }
+  if (sum == 0) return;
   const Lanes sums = Lanes::broadcast(sum);
   for (uint32_t i = 0; i < value_size; i += kTile) {
     const uint32_t n = lesser(value_size - i, kTile);

@@ -185,6 +185,7 @@ void run_narrow(const LoweredAttention& step, size_t step_index, PassState& pass
   const Range mine = split_range(count_narrow_tasks(s, pass), member, pass.team->size());
   if (mine.begin == mine.end) return;
   NarrowTask task = narrow_task(s, pass, mine.begin);
+  bool prepared = false;  // scratch holds the queries of this task's sequence and KV head
   for (size_t index = mine.begin; index < mine.end; ++index) {
     const SequenceColumns& sequence = *task.sequence;
     const uint32_t count = static_cast<uint32_t>(sequence.columns.size());
@@ -192,7 +193,7 @@ void run_narrow(const LoweredAttention& step, size_t step_index, PassState& pass
       if ((sequence.first_position + i) / kChunkPositions == task.chunk)
         append(step, pass, sequence, i, task.kv_head, scratch);
     }
-    prepare_queries(step, pass, sequence, 0, count, task.kv_head, scratch);
+    if (!prepared) prepare_queries(step, pass, sequence, 0, count, task.kv_head, scratch);
     const NarrowTask next = index + 1 < mine.end ? narrow_task(s, pass, index + 1) : NarrowTask{};
     const std::byte* next_blocks[kBlocksPerChunk];
     if (next.sequence != nullptr) find_blocks(s, pass, *next.sequence, next.kv_head, next.chunk, next_blocks);
@@ -202,6 +203,7 @@ void run_narrow(const LoweredAttention& step, size_t step_index, PassState& pass
     if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == task.chunks.size()) {
       merge_rows(step, pass, sequence, 0, count, task.kv_head, task.chunks, task.partials);
     }
+    prepared = next.sequence == task.sequence && next.kv_head == task.kv_head;
     task = next;
   }
 }
