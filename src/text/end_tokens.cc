@@ -67,6 +67,8 @@ void find_end_tokens(const VocabularySource& source, TokenizerData& data) {
     if (!contains(end_texts, text)) continue;
     // Gemma's user-defined </s> is the HTML tag that ends struck-out text.
     if (text == strike_end && data.kinds[i] == TokenKind::user_defined) continue;
+    const bool special = data.kinds[i] == TokenKind::control || data.kinds[i] == TokenKind::user_defined;
+    if (source.exact_kinds && !special) continue;
     const auto token = static_cast<Token>(i);
     ends.push_back(token);
     if (text == "<|end|>") harmony_end = token;

@@ -175,6 +175,7 @@ Status apply_side_files(Vocabulary& vocabulary, const SideFiles& beside, bool ha
   }
   if (!beside.chat_template.empty()) vocabulary.chat_template = beside.chat_template;
   VocabularySource& facts = vocabulary.facts;
+  facts.exact_kinds = true;
   // What nothing names is not there; the standard ids of GGUF are not meant for these files.
   for (std::optional<int64_t>* id : {&facts.bos, &facts.eos, &facts.unknown, &facts.padding}) {
     if (!id->has_value()) *id = -1;

@@ -88,6 +88,7 @@ struct VocabularySource {
   bool byte_fallback = true;                // not "gpt2": what is no token is spelled with the tokens <0x00> .. <0xFF>
   bool joins_unknown = false;               // not "gpt2": neighbouring unknown tokens become one
   std::span<const AddedTokenRule> added;
+  bool exact_kinds = false;  // an ordinary token that reads like the end of a turn is not one
 };
 
 }  // namespace gale::text

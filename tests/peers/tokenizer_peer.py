@@ -1,10 +1,13 @@
-"""Compares gale's tokens with llama.cpp's (package llama_cpp), on the vocabulary of a real model file. Run by hand:
+"""Compares gale's tokens with those of other programs, on the vocabularies of real models. Run by hand:
 
     python3 tests/peers/tokenizer_peer.py MODEL.gguf BUILD/tests/test_text [--pre NAME] [--random 10000] [--seed 1]
+    python3 tests/peers/tokenizer_peer.py NAME|all BUILD/tests/test_text [--random 10000] [--seed 1]
 
-Makes texts (prose in many languages, code, JSON, emoji, runs of spaces, control characters, broken UTF-8, random
-strings from awkward corners of Unicode), asks llama.cpp for their tokens with and without special tokens, and lets the
-test program compare. --pre NAME: first writes a copy of the vocabulary that names another pre-tokenizer.
+With a model file: asks llama.cpp (package llama_cpp) for the tokens of many texts, with and without special tokens.
+--pre NAME: first writes a copy of the vocabulary that names another pre-tokenizer. With the name of a vocabulary from a
+package (tokenizer_references.py lists them): asks that package's own library, or the one it is made for.
+The texts: prose in many languages, code, JSON, emoji, runs of spaces, control characters, broken UTF-8, random strings
+from awkward corners of Unicode. The test program compares.
 """
 import argparse
 import ctypes
@@ -16,97 +19,19 @@ import subprocess
 import sys
 import tempfile
 
-import llama_cpp
+import tokenizer_references
+from tokenizer_texts import CODE, EMOJI, PROSE, SPECIAL, beyond_unicode, standard_texts
 
-PROSE = [
-    'The quick brown fox didn\'t jump over the lazy dog\'s 1,234,567 fences; it\'s 3.14159 metres high, they\'ll say. '
-    'WE\'VE SHOUTED "STOP!" (twice) -- and I\'M sure you\'re right, he\'d agree.',
-    'Übermäßig große Straßenbahnen fahren täglich um 17:45 Uhr über die Brücke, sagt Frau Müller-Lüdenscheidt.',
-    'L\'été dernier, j\'ai vu « un garçon » naïf à l\'œil bleu ; où est-il ? Ça coûte 12 500,00 €.',
-    '¿Dónde está la montaña? ¡Qué niño más pequeño! El 3º día comió piñones.',
-    'Съешь же ещё этих мягких французских булок, да выпей чаю. Ёлка стоит 1500 ₽.',
-    'Η γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί· τι ώρα είναι;',
-    '敏捷的棕色狐狸跳过了懒狗。今天是2024年10月5日，天气很好！「引用」、《书名》……',
-    'いろはにほへと ちりぬるを。ガギグゲゴ、１２３ＡＢＣ、ﾊﾝｶｸ。東京タワーは高さ333メートルです。',
-    '다람쥐 헌 쳇바퀴에 타고파. 2024년 12월 25일, 서울의 날씨는 맑음.',
-    'نص حكيم له سر قاطع وذو شأن عظيم مكتوب على ثوب أخضر ومغلف بجلد أزرق. ١٢٣٤٥',
-    'עטלף אבק נס דרך מזגן שהתפוצץ כי חם. שָׁלוֹם עוֹלָם',
-    'ऋषियों को सताने वाले दुष्ट राक्षसों के राजा रावण का सर्वनाश करने वाले विष्णुवतार भगवान श्रीराम। १२३',
-    'เป็นมนุษย์สุดประเสริฐเลิศคุณค่า กว่าบรรดาฝูงสัตว์เดรัจฉาน ๑๒๓',
-    'Pijamalı hasta yağız şoföre çabucak güvendi. İstanbul\'da ıssız bir yer.',
-    'Zażółć gęślą jaźń. Příliš žluťoučký kůň úpěl ďábelské ódy. Nguyễn Văn Ánh đọc sách.',
-]
-CODE = [
-    'def f(x):\n    if x->y != 0x1F:\n\treturn [i**2 for i in range(10)]  # comment\n\n\n    else:\n        pass\n',
-    '#include <vector>\nint main() {\r\n  std::vector<int> v{1,2,3};\r\n  for (auto&& x : v) { printf("%d\\n", x); }\r\n}\r\n',
-    '{"id": 12345, "name": "a\\u00e9b", "list": [1.5e-10, null, true], "nested": {"k": []}}',
-    '<html><body><table>\n  <tr><td>a  b</td><td>c    d</td></tr>\n</table><code>x</code><s>gone</s> <b>bold</b></body></html>',
-    'SELECT * FROM t WHERE a >= 10 AND b <> \'x\';\n\n\n\n-- comment\n\t\t\tEND;',
-    '$x = @($y | ?{ $_ -match "^\\d+$" }); \\frac{a}{b} \\sum_{i=0}^{n} x_i^2 && || !== === /* */ // https://a.b/c?d=e&f#g',
-]
-EMOJI = ['👨‍👩‍👧‍👦 family', '🏳️‍🌈🇩🇪🇫🇷', '👍🏽👍🏿', '☕️🙂', 'e\u0301a\u0308\u200d\u200c', '❤️‍🔥 1️⃣ #️⃣', 'Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢']
-SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<bos>', '<eos>', '<pad>', '<unk>', '<start_of_turn>', '<end_of_turn>',
-           '<unused0>', '<unused17>', '</s>', '<s>', '<0x0A>', '<mask>', '[multimodal]', '<repo_name>', '<reponame>', '<|', '|>',
-           '<start_of_image>', '<unused9', '▁', '▁▁']
-BROKEN = [b'\xe6\xad', b'\xff\xfe', b'\xed\xa0\x80', b'\xc0\x80', b'\xf0\x9f\x98', b'\x80', b'\xe0\x80\xaf', b'\xf0\x80\x80\x81',
-          b'\xc3', b'\xe2\x96', b'\xf0\x9f', b'\xf9\x80']
-CORNERS = [(0x20, 0x7F), (0, 0x20), (0x80, 0x100), (0x100, 0x250), (0x2B0, 0x370), (0x370, 0x400), (0x400, 0x530), (0x590, 0x700),
-           (0x900, 0xE80), (0x1100, 0x1200), (0x1680, 0x1681), (0x1E00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2200),
-           (0x2460, 0x2500), (0x2580, 0x25A0), (0x2E80, 0x3100), (0x3100, 0x3400), (0x4E00, 0xA000), (0xA640, 0xAB70),
-           (0xAC00, 0xD7A4), (0xE000, 0xE010), (0xF900, 0x10000), (0x10000, 0x10400), (0x10400, 0x10800), (0x16A00, 0x17000),
-           (0x1D400, 0x1D800), (0x1E900, 0x1E960), (0x1F100, 0x1FB00), (0x20000, 0x20100), (0x30000, 0x30010),
-           (0xE0000, 0xE0200), (0x10FF00, 0x110000)]
-
-
-def random_text(r):
-    parts = []
-    for _ in range(r.randint(1, 12)):
-        kind = r.random()
-        if kind < 0.35:
-            lo, hi = r.choice(CORNERS)
-            parts.append(''.join(chr(r.randrange(lo, hi)) for _ in range(r.randint(1, 6))).encode('utf-8', 'surrogatepass'))
-        elif kind < 0.5:
-            parts.append(''.join(r.choice("aZ'sStTlLrevVmMdD019 \n\r\t.,-_/()") for _ in range(r.randint(1, 8))).encode())
-        elif kind < 0.6:
-            parts.append(r.choice([' ', '\n', '\t', '\r\n', '\u00a0', '\u3000', '\u2028', '\x0b', '\x85']).encode() * r.randint(1, 9))
-        elif kind < 0.7:
-            parts.append(r.choice(PROSE + CODE + EMOJI)[:r.randint(1, 40)].encode())
-        elif kind < 0.78:
-            parts.append(r.choice(SPECIAL).encode())
-        elif kind < 0.85:
-            parts.append(r.choice(BROKEN))
-        elif kind < 0.9:
-            parts.append(bytes(r.randrange(256) for _ in range(r.randint(1, 6))))
-        else:
-            parts.append(r.choice([' ', '▁', '1', 'A', '"', '中', 'é', '=', '>']).encode() * r.randint(1, 70))
-    return b''.join(parts)
-
-
-def mixed_text(r, size):
-    parts, length = [], 0
-    while length < size:
-        pick = r.random()
-        part = (r.choice(PROSE) + r.choice([' ', '\n', '\n\n', '  ']) if pick < 0.6 else
-                r.choice(CODE) + '\n' if pick < 0.85 else r.choice(EMOJI) + ' ' if pick < 0.95 else ' ' * r.randint(2, 80)).encode()
-        words = part.split(b' ')
-        if pick < 0.6 and r.random() < 0.5:
-            r.shuffle(words)
-        part = b' '.join(words)
-        parts.append(part)
-        length += len(part)
-        if r.random() < 0.03:
-            parts.append(r.choice(BROKEN) + bytes([r.randrange(1, 32)]))
-    return b''.join(parts)
-
-
-def beyond_unicode(text):
-    """Four-byte forms above U+10FFFF: llama.cpp ends the process on them."""
-    return any(text[i] >> 3 == 0x1E and all(b >> 6 == 2 for b in text[i + 1:i + 4]) and len(text) >= i + 4
-               and (text[i] & 7) << 18 | (text[i + 1] & 63) << 12 > 0x10FFFF for i in range(len(text)))
+# What a case asks for (tests/text/tokenizer_peer_test.cc).
+SPECIAL_FLAG, BOS_FLAG, EXACT_FLAG, ONE_WAY_FLAG = 1, 2, 4, 8
 
 
 class Peer:
+    """llama.cpp's tokenizer of a model file."""
+
     def __init__(self, path):
+        global llama_cpp
+        import llama_cpp
         self.silent = llama_cpp.llama_log_callback(lambda *a: None)
         llama_cpp.llama_log_set(self.silent, ctypes.c_void_p(0))
         params = llama_cpp.llama_model_default_params()
@@ -173,9 +98,71 @@ def write_golden(peer, path):
         f.write('[\n' + ',\n'.join(json.dumps(c, ensure_ascii=False) for c in cases) + '\n]\n')
 
 
+def write_case(out, flags, text, ids, back):
+    """One case: what to encode and how, the tokens, and the text that decoding them must give (None: not looked at)."""
+    if back is None:
+        flags, back = flags | ONE_WAY_FLAG, b''
+    out.write(struct.pack('<II', flags, len(text)) + text + struct.pack(f'<I{len(ids)}i', len(ids), *ids))
+    out.write(struct.pack('<I', len(back)) + back)
+
+
+def write_path(out, path):
+    out.write(struct.pack('<I', len(path.encode())) + path.encode())
+
+
+def compare(program, cases):
+    return subprocess.call([program, '--gtest_filter=TokenizerPeer.*'], env=os.environ | {'GALE_TOKENIZER_CASES': cases})
+
+
+def compare_file(a, folder):
+    """With llama.cpp on a model file."""
+    model = os.path.abspath(a.model)
+    if a.pre:
+        model = os.path.join(folder, 'pre.gguf')
+        with_pre(a.model, a.pre, model)
+    peer = Peer(model)
+    print('end tokens of llama.cpp:', peer.end_tokens())
+    if a.golden:
+        write_golden(peer, a.golden)
+        return 0
+    texts = standard_texts(random.Random(a.seed), min(a.size, a.longest * 16), a.random)
+    cases = os.path.join(folder, 'cases')
+    with open(cases, 'wb') as f:
+        write_path(f, model)
+        for t in texts:
+            if len(t) > a.longest or beyond_unicode(t):
+                continue
+            for flags in (0, SPECIAL_FLAG, BOS_FLAG):
+                if not flags & SPECIAL_FLAG:
+                    # llama.cpp takes Gemma's user-defined </s> (the HTML tag) for an end token and does not find it in
+                    # plain text; gale does, as the model's own tokenizer.
+                    t = t.replace(b'</s>', b'</b>')
+                write_case(f, flags, t, peer.tokens(t, bool(flags & SPECIAL_FLAG), bool(flags & BOS_FLAG)), t)
+    return compare(a.program, cases)
+
+
+def compare_package(a, name, folder):
+    """With the library that the vocabulary of a package belongs to."""
+    reference = tokenizer_references.open_reference(name, folder)
+    texts = standard_texts(random.Random(a.seed), a.size, a.random)
+    cases = os.path.join(folder, f'cases-{name}')
+    count = 0
+    with open(cases, 'wb') as f:
+        write_path(f, reference.path)
+        for t in texts:
+            for special in (False, True):
+                for seen, ids, back in reference.cases(t, special):
+                    write_case(f, EXACT_FLAG | (SPECIAL_FLAG if special else 0), seen, ids, back)
+                    count += 1
+    print(f'{name}: {count} cases of {reference.library}, {reference.speed():.1f} MB/s there', flush=True)
+    status = compare(a.program, cases)
+    os.remove(cases)
+    return status
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('model')
+    p.add_argument('model', help='a GGUF file, the name of a vocabulary, or "all"')
     p.add_argument('program')
     p.add_argument('--pre')
     p.add_argument('--random', type=int, default=10000)
@@ -184,35 +171,11 @@ def main():
     p.add_argument('--golden', help='only write the tokens of the fixed texts to this JSON file (for tests/text/golden)')
     p.add_argument('--longest', type=int, default=1 << 20, help='leave longer texts out: some rules of llama.cpp overflow its stack')
     a = p.parse_args()
-    r = random.Random(a.seed)
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.abspath(a.model)
-        if a.pre:
-            model = os.path.join(folder, 'pre.gguf')
-            with_pre(a.model, a.pre, model)
-        peer = Peer(model)
-        print('end tokens of llama.cpp:', peer.end_tokens())
-        if a.golden:
-            write_golden(peer, a.golden)
-            return
-        chunk = min(1 << 15, a.longest // 2)
-        texts = [mixed_text(r, chunk) for _ in range(a.size // chunk)]
-        texts += [t.encode() for t in PROSE + CODE + EMOJI + SPECIAL] + BROKEN
-        texts += [b'A' * 9400, b' ' * 100000, b'_' * 50000, b'x' * 5000, '中'.encode() * 3000]
-        texts += [random_text(r) for _ in range(a.random)]
-        texts = [t for t in texts if len(t) <= a.longest and not beyond_unicode(t)]
-        cases = os.path.join(folder, 'cases')
-        with open(cases, 'wb') as f:
-            f.write(struct.pack('<I', len(model.encode())) + model.encode())
-            for t in texts:
-                for flags in (0, 1, 2):
-                    if not flags & 1:
-                        # llama.cpp takes Gemma's user-defined </s> (the HTML tag) for an end token and does not find it in
-                        # plain text; gale does, as the model's own tokenizer.
-                        t = t.replace(b'</s>', b'</b>')
-                    ids = peer.tokens(t, bool(flags & 1), bool(flags & 2))
-                    f.write(struct.pack('<II', flags, len(t)) + t + struct.pack(f'<I{len(ids)}i', len(ids), *ids))
-        sys.exit(subprocess.call([a.program, '--gtest_filter=TokenizerPeer.*'], env=os.environ | {'GALE_TOKENIZER_CASES': cases}))
+        if os.path.exists(a.model):
+            sys.exit(compare_file(a, folder))
+        names = list(tokenizer_references.REFERENCES) if a.model == 'all' else [a.model]
+        sys.exit(max(compare_package(a, name, folder) for name in names))
 
 
 if __name__ == '__main__':
