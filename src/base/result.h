@@ -78,10 +78,4 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-// Evaluates an expression that gives a Result and returns its error from the enclosing function if it failed.
-#define GALE_TRY(expression)                                                                       \
-  do {                                                                                             \
-    if (auto gale_status = (expression); !gale_status.ok()) return std::move(gale_status).error(); \
-  } while (false)
-
 }  // namespace gale
