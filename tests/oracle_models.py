@@ -17,8 +17,8 @@ def missing():
     return '' if found.returncode == 0 else f'{sys.executable} has no numpy'
 
 
-def make(arch='llama', variant=None, size='tiny', quant='f32', vocab=False, pre='gpt-2', overrides=(), seed=7):
-    """The folder with model.gguf and expected.* of such a model; made on first use."""
+def make(arch='llama', variant=None, size='tiny', quant='f32', vocab=False, pre='gpt-2', overrides=(), seed=7, hf=None):
+    """The folder with model.gguf and expected.* of such a model; made on first use. With hf also the folder hf/."""
     words = ['--arch', arch, '--size', size, '--quant', quant, '--seed', str(seed)]
     if variant:
         words += ['--variant', variant]
@@ -26,6 +26,8 @@ def make(arch='llama', variant=None, size='tiny', quant='f32', vocab=False, pre=
         words += ['--override', override]
     if vocab:
         words += ['--vocab', '--pre', pre]
+    if hf:
+        words += ['--hf', hf]
     digest = hashlib.sha256(repr(words).encode())
     for folder, folders, files in sorted(os.walk(ORACLE)):
         folders[:] = [f for f in folders if f != '__pycache__']

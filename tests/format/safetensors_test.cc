@@ -101,6 +101,7 @@ std::vector<Broken> broken_files() {
       {"metadata_nested", safetensors_file(R"({"__metadata__":{"a":{}}})"), "__metadata__: an object"},
       {"empty_name", safetensors_file(R"({"":{}})"), "a name of 0 bytes"},
       {"long_name", safetensors_file("{\"" + std::string(600, 'n') + "\":{}}"), "a name of 600 bytes"},
+      {"control_character", safetensors_file(R"({"a\u001b[2J":{}})"), "control characters"},
       {"no_fields", tensor(""), "\"blk.w\": the field \"dtype\" is missing"},
       {"no_shape", tensor(R"("dtype":"U8","data_offsets":[0,1])"), "the field \"shape\" is missing"},
       {"no_offsets", tensor(R"("dtype":"U8","shape":[1])"), "the field \"data_offsets\" is missing"},

@@ -1,5 +1,5 @@
-// Opens many damaged copies of one model file in one process: each must give an error that names the file and a reason,
-// or a model that answers.
+// Opens many damaged copies of one model, a file or a directory, in one process: each must give an error that names it
+// and a reason, or a model that answers.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,11 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -91,33 +93,63 @@ Outcome open_and_answer(const std::string& path) {
   return {true, message};
 }
 
+// A file of the copy that gets damaged, and what is in it when it is whole.
+struct Target {
+  std::string path;
+  std::string whole;
+  size_t header = 0;  // bytes before the data of tensors
+};
+
+Target make_target(const std::string& original, const std::string& copy, const format::Checkpoint& checkpoint) {
+  Target out{copy, contents(original), 0};
+  out.header = out.whole.size();
+  for (size_t i = 0; i < checkpoint.files().size(); ++i) {
+    const MappedFile& file = checkpoint.files()[i];
+    if (!std::filesystem::equivalent(file.path(), original)) continue;
+    for (const format::Tensor& tensor : checkpoint.tensors())
+      if (tensor.file == i)
+        out.header = std::min(out.header, static_cast<size_t>(tensor.stored().data() - file.bytes().data()));
+  }
+  return out;
+}
+
+// The file, or every file of the directory (but for the oracle's answers); the copy is made.
+std::vector<Target> make_targets(const std::string& original, const std::string& copy,
+                                 const format::Checkpoint& checkpoint) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(original)) return {make_target(original, copy, checkpoint)};
+  fs::create_directories(copy);
+  std::vector<Target> out;
+  for (const auto& entry : fs::directory_iterator(original)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("expected", 0) == 0) continue;
+    out.push_back(make_target(entry.path().string(), (fs::path(copy) / name).string(), checkpoint));
+    std::ofstream(out.back().path, std::ios::binary | std::ios::trunc) << out.back().whole;
+  }
+  std::sort(out.begin(), out.end(), [](const Target& a, const Target& b) { return a.path < b.path; });
+  return out;
+}
+
 int run(const std::string& original, const std::string& copy, size_t cuts, size_t corruptions, uint64_t seed,
         bool verbose) {
-  const std::string file = contents(original);
-  if (file.empty()) {
-    std::fprintf(stderr, "cannot read %s\n", original.c_str());
-    return 2;
-  }
   auto checkpoint = format::Checkpoint::open(original);
   if (!checkpoint) {
     std::fprintf(stderr, "%s\n", checkpoint.error().message.c_str());
     return 2;
   }
-  size_t header = file.size();
-  for (const format::Tensor& tensor : checkpoint->tensors()) {
-    header = std::min(header, static_cast<size_t>(tensor.bytes.data() - checkpoint->files()[0].bytes().data()));
-  }
+  const std::vector<Target> targets = make_targets(original, copy, *checkpoint);
   size_t answers = 0, errors = 0;
   for (size_t i = 0; i < cuts + corruptions; ++i) {
+    const Target& target = targets[i % targets.size()];
     std::string damaged;
     if (i < cuts) {  // half of the cuts in the header, half anywhere
-      const size_t range = i % 2 == 0 ? header : file.size();
-      damaged = file.substr(0, range * (i / 2) / std::max<size_t>(1, cuts / 2));
+      const size_t range = i / targets.size() % 2 == 0 ? target.header : target.whole.size();
+      damaged = target.whole.substr(0, range * (i / 2) / std::max<size_t>(1, cuts / 2));
     } else {
-      damaged = corrupted(file, header, seed * 1'000'003 + i);
+      damaged = corrupted(target.whole, target.header, seed * 1'000'003 + i);
     }
-    std::ofstream(copy, std::ios::binary | std::ios::trunc) << damaged;
-    std::printf("case %zu\n", i);  // the last one printed is the one that crashed
+    std::ofstream(target.path, std::ios::binary | std::ios::trunc) << damaged;
+    std::printf("case %zu %s\n", i, target.path.c_str());  // the last one printed is the one that crashed
     std::fflush(stdout);
     ::alarm(kSecondsPerCase);
     const Outcome outcome = open_and_answer(copy);
@@ -134,6 +166,7 @@ int run(const std::string& original, const std::string& copy, size_t cuts, size_
       return 1;
     }
     ++(outcome.text == "answer" ? answers : errors);
+    if (targets.size() > 1) std::ofstream(target.path, std::ios::binary | std::ios::trunc) << target.whole;
   }
   std::printf("done: %zu answers, %zu errors\n", answers, errors);
   return 0;
