@@ -25,6 +25,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+// Choices are written in lower case, but found in any: Q8_0 is how types are called elsewhere.
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 // The option that a user probably meant: one that begins like the given word.
 std::string suggestion(const Command& command, std::string_view word) {
   for (size_t length = word.size(); length > 3; --length) {
@@ -70,9 +76,11 @@ Result<Arguments> Arguments::parse(const Command& command, std::span<char* const
     }
     if (!option->choices.empty()) {
       const auto choices = split(option->choices, '|');
-      if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+      const auto choice = std::find(choices.begin(), choices.end(), lower_case(value));
+      if (choice == choices.end()) {
         return fail(ErrorKind::invalid_input, "option {} is '{}', but must be one of {}", name, value, option->choices);
       }
+      value = *choice;
     }
     out.values_[std::string(name)].push_back(std::move(value));
   }

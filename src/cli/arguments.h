@@ -17,7 +17,7 @@ struct Option {
   std::string_view name;   // "--threads"
   std::string_view value;  // "N": what follows; empty: a flag
   std::string_view help;
-  std::string_view choices = {};  // "cpu|reference": the values there are, for checks and completion
+  std::string_view choices = {};  // "cpu|reference": the values there are, in lower case; text() gives one of these
 };
 
 struct Command {

@@ -202,7 +202,9 @@ Status check_target(const Checkpoint& source, const std::string& out) {
 Result<ConvertResult> convert(const std::string& source_path, const std::string& out, const ConvertOptions& options) {
   const auto isa = options.isa ? Result<Isa>(*options.isa) : choose_isa();
   if (!isa) return isa.error();
-  const auto team = Team::create({.threads = options.threads > 0 ? options.threads : default_thread_count()});
+  Team::Options team_options;
+  team_options.threads = options.threads > 0 ? options.threads : default_thread_count();
+  const auto team = Team::create(team_options);
   if (!team) return team.error();
   const auto source = Checkpoint::open(source_path);
   if (!source) return source.error();
