@@ -112,20 +112,11 @@ class Evaluator {
 
   void loop(const Stmt& stmt, const ScopePtr& scope, const Value& iterable, size_t depth) {
     context_.position = stmt.expr->position;
-    std::shared_ptr<const Sequence> items = iterate(context_, iterable);
-    if (stmt.condition != nullptr) {
-      auto kept = std::make_shared<Sequence>();
-      kept->depth = items->depth;
-      for (const Value& item : items->items) {
-        const ScopePtr test = inner(scope);
-        assign(stmt.target, item, test);
-        if (is_true(evaluate(*stmt.condition, test))) kept->items.push_back(packed(stmt.target, test));
-      }
-      items = kept;
-    }
+    const std::shared_ptr<const Sequence> items = iterate(context_, iterable);
     const auto state = std::make_shared<Loop>();
     state->items = items;
     state->depth = depth;
+    if (stmt.condition != nullptr) filter_items(stmt, scope, items, *state);
     if (stmt.recursive) {
       captured_.push_back(scope);
       state->recurse = [this, &stmt, weak = std::weak_ptr<Scope>(scope), depth](Context&, const Value& next) {
@@ -134,17 +125,36 @@ class Evaluator {
       };
     }
     bool completed = false;  // some iteration came to its end: as jinja2 has it, `else` asks for that, not for items
-    for (size_t i = 0; i < items->items.size(); ++i) {
+    for (size_t i = 0; has_item(*state, i); ++i) {
       context_.charge_steps(4);  // a scope and its names
       state->index = i;
       const ScopePtr body = inner(scope);
       body->names.emplace("loop", state);
-      assign(stmt.target, items->items[i], body);
+      assign(stmt.target, state->items->items[i], body);
       const Flow flow = block(stmt.body, body);
       if (flow == Flow::leave_loop) break;
       completed |= flow == Flow::next;
     }
+    state->more = nullptr;  // holds the scope
     if (!completed) block(stmt.otherwise, inner(scope));
+  }
+
+  // `for x in items if condition`: the condition is asked when an item is wanted.
+  void filter_items(const Stmt& stmt, const ScopePtr& scope, const std::shared_ptr<const Sequence>& items,
+                    Loop& state) {
+    auto kept = std::make_shared<Sequence>();
+    kept->depth = items->depth + (stmt.target.is_tuple ? 1 : 0);
+    state.items = kept;
+    state.more = [this, &stmt, scope, items, kept = kept.get(), next = size_t{0}]() mutable {
+      while (next < items->items.size()) {
+        const ScopePtr test = inner(scope);
+        assign(stmt.target, items->items[next++], test);
+        if (!is_true(evaluate(*stmt.condition, test))) continue;
+        kept->items.push_back(packed(stmt.target, test));
+        return true;
+      }
+      return false;
+    };
   }
 
   void assign(const Target& target, const Value& value, const ScopePtr& scope) {
@@ -242,6 +252,8 @@ class Evaluator {
       }
     }
     std::optional<Value> caller;
+    const bool own_caller = std::any_of(head.parameters.begin(), head.parameters.end(),
+                                        [](const Parameter& parameter) { return parameter.name == "caller"; });
     std::vector<std::pair<Value, Value>> named_rest;
     for (const auto& [name, value] : arguments.named) {
       // As jinja2 has it, a name that was given by position already is no parameter any more.
@@ -251,7 +263,7 @@ class Evaluator {
       const auto found = std::find_if(free, head.parameters.end(), matches);
       if (found != head.parameters.end()) {
         values[static_cast<size_t>(found - head.parameters.begin())] = value;
-      } else if (name == "caller" && head.uses_caller) {
+      } else if (name == "caller" && head.uses_caller && !own_caller) {
         caller = value;
       } else if (head.uses_kwargs) {
         named_rest.emplace_back(make_text(context_, name), value);
@@ -264,8 +276,6 @@ class Evaluator {
     }
     if (head.uses_varargs) body->names["varargs"] = make_sequence(context_, std::move(rest), SequenceKind::tuple);
     if (head.uses_kwargs) body->names["kwargs"] = make_dict(context_, std::move(named_rest));
-    const bool own_caller = std::any_of(head.parameters.begin(), head.parameters.end(),
-                                        [](const Parameter& parameter) { return parameter.name == "caller"; });
     if (head.uses_caller && !own_caller) body->names["caller"] = caller ? *caller : undefined("No caller defined");
     for (size_t i = 0; i < values.size(); ++i) {
       const Parameter& parameter = head.parameters[i];

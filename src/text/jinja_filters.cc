@@ -202,7 +202,9 @@ Value filter_round(Context&, const Value& value, const Arguments& arguments) {
   if (precision < -300 || precision > 300) throw Failure{ErrorKind::limit, "round: a precision outside -300 to 300"};
   if (method != "common") {
     const double scale = std::pow(10.0, static_cast<double>(precision));
-    return (method == "ceil" ? std::ceil(*real * scale) : std::floor(*real * scale)) / scale;
+    if (!std::isfinite(*real)) raise("cannot convert float {} to integer", float_text(*real));
+    const double whole = method == "ceil" ? std::ceil(*real * scale) : std::floor(*real * scale);
+    return (whole + 0.0) / scale;  // Python's is an integer, which has no negative zero
   }
   if (const auto integer = as_integer(value)) {
     if (precision >= 0) return *integer;

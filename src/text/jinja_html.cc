@@ -7,19 +7,36 @@ namespace gale::text::jinja {
 
 namespace {
 
-MarkedText escape_html(const MarkedText& text) {
-  static constexpr std::pair<char, std::string_view> kEscapes[] = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
+std::string_view escape_of(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '\'':
+      return "&#39;";
+    case '"':
+      return "&#34;";
+    default:
+      return {};
+  }
+}
+
+MarkedText escape_html(Context& context, const MarkedText& text) {
+  size_t size = text.size();
+  for (const char c : text.bytes()) size += escape_of(c).size();  // at most
+  context.charge_text(size);
   MarkedText out;
   text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
     std::string bytes;
     for (const char c : run) {
-      const auto* found =
-          std::find_if(std::begin(kEscapes), std::end(kEscapes), [c](const auto& e) { return e.first == c; });
-      if (found == std::end(kEscapes)) {
+      const std::string_view escape = escape_of(c);
+      if (escape.empty()) {
         bytes += c;
       } else {
-        bytes += found->second;
+        bytes += escape;
       }
     }
     out.append(bytes, from_template);
@@ -38,7 +55,7 @@ Value filter_escape(Context& context, const Value& value, const Arguments& argum
 
 Value filter_force_escape(Context& context, const Value& value, const Arguments& arguments) {
   const Parameters none("forceescape", arguments, {});
-  return markup(context, escape_html(*to_text(context, value)));
+  return markup(context, escape_html(context, *to_text(context, value)));
 }
 
 Value filter_safe(Context& context, const Value& value, const Arguments& arguments) {
@@ -123,7 +140,7 @@ Value filter_xmlattr(Context& context, const Value& value, const Arguments& argu
 Value escaped(Context& context, const Value& value) {
   const MarkedText* text = as_text(value);
   if (text != nullptr && text->is_markup()) return value;
-  return markup(context, escape_html(*to_text(context, value)));
+  return markup(context, escape_html(context, *to_text(context, value)));
 }
 
 Arguments markup_arguments(Context& context, std::string_view method, Arguments arguments) {

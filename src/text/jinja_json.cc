@@ -98,6 +98,7 @@ class JsonWriter {
         if (escape.empty()) continue;
         out_.append(run.substr(plain, i - plain), from_template);
         out_.append(escape, from_template);
+        if (out_.size() > context_.limits.text_bytes) context_.charge_text(out_.size());
         plain = i + size;
       }
       out_.append(run.substr(plain), from_template);

@@ -96,16 +96,17 @@ Value real_arithmetic(Operator op, double a, double b) {
     case Operator::modulo: {
       if (b == 0) raise("float {}", op == Operator::modulo ? "modulo" : "floor division by zero");
       double remainder = std::fmod(a, b);
+      double quotient = (a - remainder) / b;
       if (remainder == 0) {
         remainder = std::copysign(0.0, b);
       } else if ((remainder < 0) != (b < 0)) {
         remainder += b;
+        quotient -= 1;
       }
       if (op == Operator::modulo) return remainder;
-      const double quotient = (a - remainder) / b;
-      double whole = std::floor(quotient);
-      if (quotient - whole > 0.5) whole += 1;
-      return quotient == 0 ? std::copysign(0.0, a / b) : whole;
+      if (quotient == 0) return std::copysign(0.0, a / b);
+      const double whole = std::floor(quotient);
+      return quotient - whole > 0.5 ? whole + 1 : whole;
     }
     case Operator::power: {
       if (a == 0 && b < 0) raise("0.0 cannot be raised to a negative power");
@@ -277,21 +278,23 @@ std::optional<Value> macro_attribute(Context& context, const MacroHead& head, st
 }
 
 Value loop_attribute(Context& context, const std::shared_ptr<Loop>& loop, std::string_view name) {
-  const auto size = static_cast<int64_t>(loop->items->items.size()), index = static_cast<int64_t>(loop->index);
+  const auto index = static_cast<int64_t>(loop->index);
+  const auto size = [&] { return static_cast<int64_t>(length_of(Value(loop))); };
   if (name == "index") return index + 1;
   if (name == "index0") return index;
-  if (name == "revindex") return size - index;
-  if (name == "revindex0") return size - index - 1;
+  if (name == "revindex") return size() - index;
+  if (name == "revindex0") return size() - index - 1;
   if (name == "first") return index == 0;
-  if (name == "last") return index + 1 == size;
-  if (name == "length") return size;
+  if (name == "last") return !has_item(*loop, loop->index + 1);
+  if (name == "length") return size();
   if (name == "depth") return static_cast<int64_t>(loop->depth) + 1;
   if (name == "depth0") return static_cast<int64_t>(loop->depth);
   if (name == "previtem") {
     return index == 0 ? undefined("there is no previous item") : loop->items->items[loop->index - 1];
   }
   if (name == "nextitem") {
-    return index + 1 == size ? undefined("there is no next item") : loop->items->items[loop->index + 1];
+    if (!has_item(*loop, loop->index + 1)) return undefined("there is no next item");
+    return loop->items->items[loop->index + 1];
   }
   if (name == "cycle") {
     return make_function(context, loop, "cycle", [loop](Context&, const Arguments& arguments) -> Value {
@@ -363,6 +366,7 @@ bool contains(Context& context, const Value& container, const Value& item) {
   }
   if (const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&container)) {
     const bool iterator = (*sequence)->kind == SequenceKind::iterator;
+    if ((*sequence)->kind == SequenceKind::view && (*sequence)->label == "dict_keys") require_hashable(context, item);
     for (size_t i = (*sequence)->cursor; i < (*sequence)->items.size(); ++i) {
       if (iterator) (*sequence)->cursor = i + 1;
       if (equal(context, (*sequence)->items[i], item)) return true;

@@ -33,7 +33,7 @@ class Printer {
     if (const double* number = std::get_if<double>(&value)) return put(float_text(*number));
     if (const MarkedText* text = as_text(value)) return quote(*text);
     if (const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&value)) return repr(**sequence, depth);
-    if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&value)) return repr((*dict)->entries, depth);
+    if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&value)) return repr(**dict, depth);
     if (const auto* space = std::get_if<std::shared_ptr<Namespace>>(&value)) return repr(**space, depth);
     if (const auto* function = std::get_if<std::shared_ptr<const Function>>(&value)) {
       const Function& callee = **function;
@@ -41,13 +41,14 @@ class Printer {
       return put(callee.name.empty() ? "<Macro anonymous>" : "<Macro '" + callee.name + "'>");
     }
     const Loop& loop = *std::get<std::shared_ptr<Loop>>(value);
-    put(fmt::format("<LoopContext {}/{}>", loop.index + 1, loop.items->items.size()));
+    put(fmt::format("<LoopContext {}/{}>", loop.index + 1, length_of(value)));
   }
 
   MarkedText take() { return std::move(out_); }
 
  private:
   void put(std::string_view text) { out_.append(text, true); }
+  bool is_open(const void* object) const { return std::find(open_.begin(), open_.end(), object) != open_.end(); }
 
   void repr(const Sequence& sequence, size_t depth) {
     if (sequence.kind == SequenceKind::range) {
@@ -56,6 +57,8 @@ class Printer {
     }
     if (sequence.kind == SequenceKind::iterator) return put("<generator object>");
     const bool view = sequence.kind == SequenceKind::view, tuple = sequence.kind == SequenceKind::tuple;
+    if (is_open(&sequence)) return put(tuple ? "(...)" : "[...]");
+    open_.push_back(&sequence);
     if (view) put(sequence.label + "(");
     put(tuple ? "(" : "[");
     for (size_t i = 0; i < sequence.items.size(); ++i) {
@@ -65,21 +68,25 @@ class Printer {
     if (tuple && sequence.items.size() == 1) put(",");
     put(tuple ? ")" : "]");
     if (view) put(")");
+    open_.pop_back();
   }
 
-  void repr(const std::vector<std::pair<Value, Value>>& entries, size_t depth) {
+  void repr(const Dict& dict, size_t depth) {
+    if (is_open(&dict)) return put("{...}");
+    open_.push_back(&dict);
     put("{");
-    for (size_t i = 0; i < entries.size(); ++i) {
+    for (size_t i = 0; i < dict.entries.size(); ++i) {
       if (i > 0) put(", ");
-      repr(entries[i].first, depth + 1);
+      repr(dict.entries[i].first, depth + 1);
       put(": ");
-      repr(entries[i].second, depth + 1);
+      repr(dict.entries[i].second, depth + 1);
     }
     put("}");
+    open_.pop_back();
   }
 
   void repr(const Namespace& space, size_t depth) {
-    if (std::find(open_.begin(), open_.end(), &space) != open_.end()) return put("<Namespace {...}>");
+    if (is_open(&space)) return put("<Namespace {...}>");
     open_.push_back(&space);
     put("<Namespace {");
     for (size_t i = 0; i < space.attributes.size(); ++i) {
@@ -107,6 +114,7 @@ class Printer {
         if (escape.empty()) continue;
         out_.append(run.substr(plain, i - plain), from_template);
         out_.append(escape, from_template);
+        if (out_.size() > context_.limits.text_bytes) context_.charge_text(out_.size());
         plain = i + size;
       }
       out_.append(run.substr(plain), from_template);
@@ -129,7 +137,7 @@ class Printer {
 
   Context& context_;
   MarkedText out_;
-  std::vector<const Namespace*> open_;  // which may hold themselves
+  std::vector<const void*> open_;  // what is being written: a namespace may hold itself
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ size_t hash_key(Context& context, const Value& value) {
   }
   if (const auto number = as_number(value)) return std::hash<double>{}(*number);
   if (const auto* sequence = std::get_if<std::shared_ptr<Sequence>>(&value)) {
+    if ((*sequence)->kind == SequenceKind::range) return (*sequence)->items.size();
     if ((*sequence)->kind != SequenceKind::tuple) raise("unhashable type: '{}'", type_name(value));
     size_t hash = 7;
     for (const Value& item : (*sequence)->items) hash = hash * 31 + hash_key(context, item);
@@ -221,6 +222,17 @@ void require_defined(const Value& value) {
   }
 }
 
+void require_hashable(Context& context, const Value& value) {
+  hash_key(context, value);
+}
+
+bool has_item(const Loop& loop, size_t number) {
+  while (loop.items->items.size() <= number) {
+    if (!loop.more || !loop.more()) return false;
+  }
+  return true;
+}
+
 bool is_true(const Value& value) {
   if (is_undefined(value) || is_none(value)) return false;
   if (const bool* flag = std::get_if<bool>(&value)) return *flag;
@@ -320,14 +332,17 @@ std::shared_ptr<const Sequence> iterate(Context& context, const Value& value) {
   }
   if (const MarkedText* text = as_text(value)) {
     for (size_t i = 0; i < text->size();) {
-      context.charge_steps();
+      context.charge_steps(4);  // each becomes an object of a hundred bytes
       const size_t size = character_size(text->bytes(), i);
       items->items.push_back(make_text(context, text->slice(i, i + size)));
       i += size;
     }
     return items;
   }
-  if (const auto* loop = std::get_if<std::shared_ptr<Loop>>(&value)) return (*loop)->items;
+  if (const auto* loop = std::get_if<std::shared_ptr<Loop>>(&value)) {
+    has_item(**loop, SIZE_MAX);
+    return (*loop)->items;
+  }
   raise("'{}' object is not iterable", type_name(value));
 }
 
@@ -338,7 +353,10 @@ size_t length_of(const Value& value) {
     if ((*sequence)->kind != SequenceKind::iterator) return (*sequence)->items.size();
   }
   if (const auto* dict = std::get_if<std::shared_ptr<const Dict>>(&value)) return (*dict)->entries.size();
-  if (const auto* loop = std::get_if<std::shared_ptr<Loop>>(&value)) return (*loop)->items->items.size();
+  if (const auto* loop = std::get_if<std::shared_ptr<Loop>>(&value)) {
+    has_item(**loop, SIZE_MAX);
+    return (*loop)->items->items.size();
+  }
   raise("object of type '{}' has no len()", type_name(value));
 }
 

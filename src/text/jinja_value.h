@@ -97,7 +97,9 @@ struct Function {
 };
 
 struct Loop {
-  std::shared_ptr<const Sequence> items;
+  std::shared_ptr<const Sequence> items;  // those that are known
+  // Makes one more item known, if there is one. Empty: all are. (The condition of a loop is asked item by item.)
+  std::function<bool()> more;
   size_t index = 0;
   size_t depth = 0;
   std::optional<Arguments> last_changed;
@@ -166,6 +168,10 @@ const Value* find_key(Context& context, const Dict& dict, const Value& key);
 const Value* find_key(Context& context, const Dict& dict, std::string_view key);
 // Raises on an undefined value.
 void require_defined(const Value& value);
+// Raises on a value that cannot be the key of a dict.
+void require_hashable(Context& context, const Value& value);
+// Whether the loop has an item of that number; asks for as many as that needs.
+bool has_item(const Loop& loop, size_t number);
 
 // The items to walk over: of a list, the characters of a string, the keys of a dict. An iterator is used up.
 std::shared_ptr<const Sequence> iterate(Context& context, const Value& value);

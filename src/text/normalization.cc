@@ -112,15 +112,24 @@ std::string_view normal_form(std::string_view text, std::string& storage, Normal
   return storage;
 }
 
+// As SentencePiece does it: no space at the start or behind another, and at the end neither spaces nor U+2581.
 void keep_single_spaces(std::string& text) {
+  constexpr std::string_view mark = "\xE2\x96\x81";
   size_t out = 0;
-  bool space_before = true;
+  const auto ends_with = [&](std::string_view end) { return std::string_view(text.data(), out).ends_with(end); };
   for (const char c : text) {
-    if (c == ' ' && space_before) continue;
-    space_before = c == ' ';
+    if (c == ' ' && (out == 0 || ends_with(" "))) continue;
     text[out++] = c;
   }
-  if (out > 0 && text[out - 1] == ' ') --out;
+  for (;;) {
+    if (ends_with(" ")) {
+      --out;
+    } else if (ends_with(mark)) {
+      out -= mark.size();
+    } else {
+      break;
+    }
+  }
   text.resize(out);
 }
 

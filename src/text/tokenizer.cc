@@ -47,6 +47,7 @@ class PartEncoder {
   void ordinary(std::string_view text) {
     std::string storage;
     const std::string_view normal = data_.normalizer.apply(text, storage);
+    if (normal.empty()) return;
     if (data_.normalized_specials.empty()) return ordinary_text(normal, prefix_);
     for (const TextPart& part : data_.normalized_specials.cut(normal, true)) {
       if (part.token >= 0) {
