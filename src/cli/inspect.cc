@@ -7,12 +7,14 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "exec/cpu/kv_cache.h"
+#include "format/check.h"
 
 namespace gale::cli {
 namespace {
 
 constexpr Option kOptions[] = {
     {"--tensors", "", "list every tensor"},
+    {"--check", "", "read the whole model: NaN and infinite values, tensors that are missing or that nobody uses"},
     {"--program", "", "print the program: one step per line"},
     {"--dot", "", "draw the program for Graphviz"},
     {"--context", "N", "positions for the memory estimate (default: the trained context)"},
@@ -77,6 +79,42 @@ Result<std::string> memory_table(const model::Program& program, const model::Hpa
                      gigabytes(weights + keys_values), gigabytes(static_cast<double>(available_memory_bytes())));
 }
 
+// What the program of the model says about its tensors.
+void check_use(const format::Checkpoint& checkpoint, const Result<model::Program>& program,
+               format::CheckReport& report) {
+  if (!program) {
+    // A family that is not known yet says nothing about the file.
+    const bool wrong = program.error().kind != ErrorKind::unsupported;
+    report.findings.push_back({wrong, program.error().message});
+    return;
+  }
+  for (const std::string& name : model::unused_tensors(checkpoint, *program))
+    report.findings.push_back({/*wrong=*/false, fmt::format("tensor '{}' is used by no step", name)});
+}
+
+int check(const std::string& path, const format::Checkpoint& checkpoint, const Result<model::Program>& program) {
+  format::CheckReport report;
+  {
+    Progress progress("check, MB:");
+    report = format::check_values(
+        checkpoint, [&](uint64_t done, uint64_t total) { progress.update(done >> 20, total >> 20); }, &interrupted());
+  }
+  if (interrupted().exchange(false)) {
+    print_note("(interrupted)");
+    return kExitInterrupted;
+  }
+  check_use(checkpoint, program, report);
+  std::string out;
+  for (const format::Finding& finding : report.findings)
+    out += fmt::format("{}: {}\n", finding.wrong ? "wrong" : "note", finding.text);
+  const uint64_t wrong = report.count_wrong(), notes = report.findings.size() - wrong;
+  out += fmt::format("{}: {} tensors, {} read: {} thing{} wrong, {} note{}\n", path, report.tensors,
+                     gigabytes(static_cast<double>(report.bytes)), wrong, wrong == 1 ? "" : "s", notes,
+                     notes == 1 ? "" : "s");
+  if (const Status status = write_output(out); !status) return gale::cli::report(status.error());
+  return wrong == 0 ? kExitSuccess : kExitFailure;
+}
+
 int run(const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     print_error("which model? usage: gale inspect MODEL");
@@ -87,6 +125,7 @@ int run(const Arguments& arguments) {
   if (!checkpoint) return report(checkpoint.error());
   const auto hparams = model::read_hparams(*checkpoint);
   const auto program = hparams ? model::build_program(*checkpoint, *hparams) : Result<model::Program>(hparams.error());
+  if (arguments.has("--check")) return check(path, *checkpoint, program);
 
   std::string out;
   if (arguments.has("--program") || arguments.has("--dot")) {
