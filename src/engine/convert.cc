@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/team.h"
+#include "engine/vocabulary_metadata.h"
 #include "format/checkpoint.h"
 #include "format/encode.h"
 #include "format/gguf_writer.h"
@@ -58,11 +59,31 @@ Result<std::vector<TensorEntry>> plan_tensors(const Checkpoint& source, const Co
   return entries;
 }
 
-format::Metadata plan_metadata(const Checkpoint& source, const ConvertOptions& options) {
+// The new file's settings: those of the source, and what a directory holds in files of its own. Texts of the latter
+// belong to `vocabulary`.
+Result<format::Metadata> plan_metadata(const Checkpoint& source, const ConvertOptions& options,
+                                       std::optional<text::Vocabulary>& vocabulary) {
   format::Metadata metadata = source.metadata();
   for (const char* key : {"split.no", "split.count", "split.tensors.count"}) metadata.remove(key);
   metadata.set("general.quantization_version", quantisation_version);
   metadata.set("general.file_type", uint64_t{options.mix->file_type});
+  if (source.directory().empty()) return metadata;
+
+  if (source.find("token_embd.weight") == nullptr) {
+    const auto architecture = metadata.text("general.architecture");
+    return fail(ErrorKind::unsupported,
+                "the tensors of a directory of the family '{}' have no known names in GGUF files: it cannot be "
+                "converted by this version",
+                architecture && *architecture ? **architecture : "");
+  }
+  auto found = read_vocabulary(source);
+  if (!found) return std::move(found).error();
+  vocabulary = *std::move(found);
+  if (!vocabulary) {
+    metadata.set("tokenizer.ggml.model", std::string_view("no_vocab"));
+    return metadata;
+  }
+  if (auto status = write_vocabulary(*vocabulary, metadata); !status) return std::move(status).error();
   return metadata;
 }
 
@@ -211,8 +232,11 @@ Result<ConvertResult> convert(const std::string& source_path, const std::string&
   if (auto status = check_target(*source, out); !status) return std::move(status).error();
   const auto entries = plan_tensors(*source, options);
   if (!entries) return in_file(source_path, entries.error());
+  std::optional<text::Vocabulary> vocabulary;
+  const auto metadata = plan_metadata(*source, options, vocabulary);
+  if (!metadata) return in_file(source_path, metadata.error());
 
-  auto writer = format::GgufWriter::create(out, plan_metadata(*source, options), *entries);
+  auto writer = format::GgufWriter::create(out, *metadata, *entries);
   if (!writer) return std::move(writer).error();
   if (auto status = Conversion(*source, *entries, *writer, *isa, options).run(**team); !status) {
     return status.error().kind == ErrorKind::io ? status.error() : in_file(source_path, status.error());
