@@ -343,7 +343,7 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
 Result<JsonValue> JsonValue::member(std::string_view key) const {
   if (!is(JsonKind::object)) return wrong_kind("an object");
   const auto found = find(key);
-  if (!found) return fail(ErrorKind::not_found, "{}: the key '{}' is missing", place(), key);
+  if (!found) return fail(ErrorKind::invalid_input, "{}: the key '{}' is missing", place(), key);
   return *found;
 }
 
