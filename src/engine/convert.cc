@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/checked.h"
+#include "base/log.h"
 #include "base/team.h"
 #include "engine/vocabulary_metadata.h"
 #include "format/checkpoint.h"
 #include "format/encode.h"
+#include "format/gguf.h"
 #include "format/gguf_writer.h"
 
 namespace gale::engine {
@@ -26,37 +29,63 @@ bool is_quantised(TensorType type) {
   return format::type_info(type)->values_per_block > 1;
 }
 
-// The new file's table: the tensors of the source with other types.
-Result<std::vector<TensorEntry>> plan_tensors(const Checkpoint& source, const ConvertOptions& options) {
+// The new file's table, and the tensor of the source that each entry is made of.
+struct TensorPlan {
+  std::vector<const Tensor*> sources;
   std::vector<TensorEntry> entries;
+};
+
+// All tensors of the source, except those of a directory whose names are too long for a GGUF file (of parts of the
+// model that see or hear).
+TensorPlan list_tensors(const Checkpoint& source) {
+  TensorPlan plan;
+  size_t left_out = 0;
   for (const Tensor& tensor : source.tensors()) {
-    entries.push_back({tensor.name, tensor.type, tensor.shape, tensor.dimensions});
+    if (tensor.name.size() > format::max_tensor_name_bytes) {
+      if (left_out++ == 0) {
+        log(LogLevel::warning, "tensor '{}' is left out: its name is too long for a GGUF file", tensor.name);
+      }
+      continue;
+    }
+    plan.sources.push_back(&tensor);
+    plan.entries.push_back({tensor.name, tensor.type, tensor.shape, tensor.dimensions});
   }
-  const auto types = format::choose_types(*options.mix, source.metadata(), entries);
+  if (left_out > 1) log(LogLevel::warning, "{} more tensors are left out for this reason", left_out - 1);
+  return plan;
+}
+
+Status check_change(const Checkpoint& source, const Tensor& tensor, TensorType to, bool may_requantise) {
+  if (!format::type_info(tensor.type)->decodable) {
+    return fail(ErrorKind::unsupported, "tensor '{}': values of type {} cannot be decoded by this version", tensor.name,
+                format::type_name(tensor.type));
+  }
+  if (is_quantised(tensor.type) && !may_requantise) {
+    return fail(ErrorKind::invalid_input,
+                "tensor '{}' is quantised already ({}) and would become {}: convert from the original model, or allow "
+                "the loss with --requantize",
+                tensor.name, format::type_name(tensor.type), format::type_name(to));
+  }
+  const std::string scale = tensor.name.substr(0, tensor.name.rfind('.')) + ".scale";
+  if (tensor.type == TensorType::nvfp4 && source.find(scale) != nullptr) {
+    return fail(ErrorKind::unsupported, "tensor '{}': NVFP4 with a factor of its own ('{}') can only be copied",
+                tensor.name, scale);
+  }
+  return {};
+}
+
+Result<TensorPlan> plan_tensors(const Checkpoint& source, const ConvertOptions& options) {
+  TensorPlan plan = list_tensors(source);
+  const auto types = format::choose_types(*options.mix, source.metadata(), plan.entries);
   if (!types) return types.error();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    TensorEntry& entry = entries[i];
-    const TensorType from = entry.type, to = (*types)[i];
-    entry.type = to;
-    if (from == to) continue;
-    if (!format::type_info(from)->decodable) {
-      return fail(ErrorKind::unsupported, "tensor '{}': values of type {} cannot be decoded by this version",
-                  entry.name, format::type_name(from));
-    }
-    if (is_quantised(from) && !options.requantise) {
-      return fail(
-          ErrorKind::invalid_input,
-          "tensor '{}' is quantised already ({}) and would become {}: convert from the original model, or allow "
-          "the loss with --requantize",
-          entry.name, format::type_name(from), format::type_name(to));
-    }
-    const std::string scale = entry.name.substr(0, entry.name.rfind('.')) + ".scale";
-    if (from == TensorType::nvfp4 && source.find(scale) != nullptr) {
-      return fail(ErrorKind::unsupported, "tensor '{}': NVFP4 with a factor of its own ('{}') can only be copied",
-                  entry.name, scale);
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    plan.entries[i].type = (*types)[i];
+    const Tensor& tensor = *plan.sources[i];
+    if (tensor.type == (*types)[i]) continue;
+    if (auto status = check_change(source, tensor, (*types)[i], options.requantise); !status) {
+      return std::move(status).error();
     }
   }
-  return entries;
+  return plan;
 }
 
 // The new file's settings: those of the source, and what a directory holds in files of its own. Texts of the latter
@@ -96,10 +125,10 @@ struct Piece {
 // All pieces of all tensors, numbered through, without a list of them.
 class Pieces {
  public:
-  explicit Pieces(const std::vector<Tensor>& tensors) : tensors_(tensors) {
-    for (const Tensor& tensor : tensors) {
+  explicit Pieces(const std::vector<const Tensor*>& tensors) : tensors_(tensors) {
+    for (const Tensor* tensor : tensors) {
       starts_.push_back(count_);
-      count_ += (tensor.rows() + rows_per_piece(tensor) - 1) / rows_per_piece(tensor);
+      count_ += divide_up(tensor->rows(), rows_per_piece(*tensor));
     }
   }
 
@@ -108,8 +137,8 @@ class Pieces {
   Piece operator[](uint64_t index) const {
     const auto after = std::upper_bound(starts_.begin(), starts_.end(), index);
     const auto tensor = static_cast<size_t>(after - starts_.begin()) - 1;
-    const uint64_t step = rows_per_piece(tensors_[tensor]), first = (index - starts_[tensor]) * step;
-    return {tensor, first, std::min(step, tensors_[tensor].rows() - first)};
+    const uint64_t step = rows_per_piece(*tensors_[tensor]), first = (index - starts_[tensor]) * step;
+    return {tensor, first, std::min(step, tensors_[tensor]->rows() - first)};
   }
 
  private:
@@ -117,17 +146,17 @@ class Pieces {
     return std::max<uint64_t>(1, piece_values / tensor.row_length());
   }
 
-  const std::vector<Tensor>& tensors_;
+  const std::vector<const Tensor*>& tensors_;
   std::vector<uint64_t> starts_;  // number of each tensor's first piece
   uint64_t count_ = 0;
 };
 
 class Conversion {
  public:
-  Conversion(const Checkpoint& source, const std::vector<TensorEntry>& entries, format::GgufWriter& writer, Isa isa,
+  Conversion(const Checkpoint& source, const TensorPlan& plan, format::GgufWriter& writer, Isa isa,
              const ConvertOptions& options)
-      : source_(source), entries_(entries), writer_(writer), isa_(isa), options_(options), pieces_(source.tensors()) {
-    for (const Tensor& tensor : source.tensors()) total_bytes_ += tensor.byte_size();
+      : source_(source), plan_(plan), writer_(writer), isa_(isa), options_(options), pieces_(plan.sources) {
+    for (const Tensor* tensor : plan.sources) total_bytes_ += tensor->byte_size();
   }
 
   Status run(Team& team) {
@@ -157,8 +186,8 @@ class Conversion {
   }
 
   Status convert(const Piece& piece, Buffers& buffers) {
-    const Tensor& tensor = source_.tensors()[piece.tensor];
-    const TensorEntry& entry = entries_[piece.tensor];
+    const Tensor& tensor = *plan_.sources[piece.tensor];
+    const TensorEntry& entry = plan_.entries[piece.tensor];
     if (piece.first_row == 0) source_.will_read(tensor);
     const uint64_t row_bytes = *format::bytes_of(entry.type, tensor.row_length());
     const uint64_t offset = piece.first_row * row_bytes;
@@ -180,7 +209,7 @@ class Conversion {
   }
 
   void finished(const Piece& piece) {
-    const uint64_t bytes = piece.rows * source_.tensors()[piece.tensor].row_bytes();
+    const uint64_t bytes = piece.rows * plan_.sources[piece.tensor]->row_bytes();
     const uint64_t before = done_bytes_.fetch_add(bytes);
     if (before / release_bytes != (before + bytes) / release_bytes) source_.release_all();
   }
@@ -195,7 +224,7 @@ class Conversion {
   }
 
   const Checkpoint& source_;
-  const std::vector<TensorEntry>& entries_;
+  const TensorPlan& plan_;
   format::GgufWriter& writer_;
   const Isa isa_;
   const ConvertOptions& options_;
@@ -230,20 +259,22 @@ Result<ConvertResult> convert(const std::string& source_path, const std::string&
   const auto source = Checkpoint::open(source_path);
   if (!source) return source.error();
   if (auto status = check_target(*source, out); !status) return std::move(status).error();
-  const auto entries = plan_tensors(*source, options);
-  if (!entries) return in_file(source_path, entries.error());
+  const auto plan = plan_tensors(*source, options);
+  if (!plan) return in_file(source_path, plan.error());
   std::optional<text::Vocabulary> vocabulary;
   const auto metadata = plan_metadata(*source, options, vocabulary);
   if (!metadata) return in_file(source_path, metadata.error());
 
-  auto writer = format::GgufWriter::create(out, *metadata, *entries);
+  auto writer = format::GgufWriter::create(out, *metadata, plan->entries);
   if (!writer) return std::move(writer).error();
-  if (auto status = Conversion(*source, *entries, *writer, *isa, options).run(**team); !status) {
+  if (auto status = Conversion(*source, *plan, *writer, *isa, options).run(**team); !status) {
     return status.error().kind == ErrorKind::io ? status.error() : in_file(source_path, status.error());
   }
   if (auto status = writer->finish(); !status) return std::move(status).error();
-  ConvertResult result{writer->file_bytes(), entries->size(), 0};
-  for (size_t i = 0; i < entries->size(); ++i) result.encoded += (*entries)[i].type != source->tensors()[i].type;
+  ConvertResult result{writer->file_bytes(), plan->entries.size(), 0};
+  for (size_t i = 0; i < plan->entries.size(); ++i) {
+    result.encoded += plan->entries[i].type != plan->sources[i]->type;
+  }
   return result;
 }
 
