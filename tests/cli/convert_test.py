@@ -58,6 +58,27 @@ class Convert(unittest.TestCase):
                 if kind != 'f32':
                     self.assertGreater(error, 0, kind)
 
+    def test_directories(self):
+        for arch in ('llama', 'gemma3'):
+            folder = oracle_models.make(arch=arch, vocab=True, hf='bf16', overrides=['zzz=q4_K'])
+            source = os.path.join(folder, 'hf')
+            expected = self.logits(source)
+            size = math.fsum(x * x for x in expected)
+            for kind, limit in (('f32', 1e-12), ('bf16', 1e-12), ('q4_k_m', LIMIT)):
+                out = self.path('out.gguf')
+                done = gale('convert', source, out, '--type', kind)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                got = self.logits(out)
+                self.assertLess(math.fsum((a - b) ** 2 for a, b in zip(got, expected)) / size, limit, (arch, kind))
+            # The settings and the vocabulary are those of the GGUF file of the same model.
+            before = oracle_models.Gguf(os.path.join(folder, 'model.gguf')).keys
+            after = oracle_models.Gguf(out).keys
+            self.assertEqual({key for key in before if before[key] != after.get(key)},
+                             {'general.name', 'general.file_type'})
+        folder = os.path.join(oracle_models.make(arch='qwen3', hf='bf16'), 'hf')
+        self.fails(folder, self.path('x.gguf'), '--type', 'q8_0', says=("'qwen3'", folder))
+        self.assertFalse(os.path.exists(self.path('x.gguf')))
+
     def test_what_inspect_says(self):
         out = self.path('out.gguf')
         self.assertEqual(gale('convert', model(arch='llama', vocab=True, overrides=['zzz=q4_K']), out,
