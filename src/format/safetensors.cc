@@ -99,7 +99,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool wrong(fmt::format_string<Args...> format, Args&&... args) {
     const std::string place = in_metadata_ ? fmt::format("{}: ", kMetadata)
                               : entries.empty() || depth_ < 2
-                                  ? ""
+                                  ? "header: "
                                   : fmt::format("tensor {}: ", show(entries.back().tensor.name));
     error = place + fmt::format(format, std::forward<Args>(args)...);
     return false;

@@ -141,7 +141,7 @@ TEST_P(CpuOracle, GivesTheOraclesLogits) {
 // Contract 1: how a prompt is cut, how many threads run and which instruction set they use changes no bit.
 TEST_P(CpuOracle, IsInvariant) {
   const OracleModel oracle = test::make_oracle_model(GetParam().options);
-  const auto loaded = load(oracle.path);
+  const auto loaded = load(oracle.directory.empty() ? oracle.path : oracle.directory);
   std::vector<float> expected;
   for (const Isa isa : all_isas()) {
     for (const int threads : {1, 2, 3, 4}) {
