@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "format/gguf.h"
 #include "format/gguf_bytes.h"
+#include "format/safetensors.h"
+#include "format/safetensors_bytes.h"
 
 namespace {
 std::atomic<size_t> largest_request{0};
@@ -69,6 +72,24 @@ TEST(GgufAllocation, LyingCounts) {
     std::string text;
     append(text, std::max<uint64_t>(lie, 1024));
     EXPECT_LE(largest_allocation(GgufBytes().raw("k", KeyType::string, text).build()), limit) << shift;
+  }
+}
+
+TEST(SafetensorsAllocation, LyingNumbers) {
+  for (int shift = 10; shift < 64; ++shift) {
+    const uint64_t lie = uint64_t{1} << shift;
+    const std::string number = std::to_string(lie);
+    const std::string shape = R"({"a":{"dtype":"F32","shape":[)" + number + R"(],"data_offsets":[0,4]}})";
+    const std::string offsets = R"({"a":{"dtype":"U8","shape":[)" + number + R"(],"data_offsets":[0,)" + number + "]}}";
+    std::string length = test::safetensors_file("{}", "1234");
+    std::memcpy(length.data(), &lie, sizeof lie);
+    for (const std::string& file :
+         {test::safetensors_file(shape, "1234"), test::safetensors_file(offsets, "1234"), length}) {
+      largest_request = 0;
+      const auto parsed = parse_safetensors(test::bytes_of_text(file), "bad.safetensors");
+      EXPECT_FALSE(parsed.ok());
+      EXPECT_LE(largest_request.load(), limit) << shift;
+    }
   }
 }
 
