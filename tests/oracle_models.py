@@ -112,6 +112,10 @@ class Gguf:
         self.keys[key] = (4, struct.pack('<I', value))
         return self
 
+    def set_bool(self, key, value):
+        self.keys[key] = (7, struct.pack('<?', value))
+        return self
+
     def without(self, key):
         del self.keys[key]
         return self

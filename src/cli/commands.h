@@ -12,6 +12,7 @@ namespace gale::cli {
 extern const Command kRunCommand;
 extern const Command kBenchCommand;
 extern const Command kInspectCommand;
+extern const Command kTokenizeCommand;
 extern const Command kLogitsCommand;
 extern const Command kConvertCommand;
 extern const Command kCompletionCommand;
@@ -39,6 +40,8 @@ Result<engine::EngineOptions> engine_options(const Arguments& arguments);
 
 // Prints the error and gives the exit status.
 int report(const Error& error);
+// Says how many bytes of a prompt could not be spelled; nothing if it is none.
+void note_lost(size_t bytes);
 
 // The whole program: argv[0] is its name.
 int run_program(std::span<char* const> words);

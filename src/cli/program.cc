@@ -8,7 +8,7 @@
 namespace gale::cli {
 namespace {
 
-constexpr const Command* kCommands[] = {&kRunCommand,     &kBenchCommand,  &kInspectCommand,
+constexpr const Command* kCommands[] = {&kRunCommand,     &kBenchCommand,  &kInspectCommand,   &kTokenizeCommand,
                                         &kConvertCommand, &kLogitsCommand, &kCompletionCommand};
 
 std::string overview() {
@@ -36,6 +36,12 @@ int report(const Error& error) {
   if (error.kind == ErrorKind::cancelled) return kExitInterrupted;
   print_error(error.message);
   return kExitFailure;
+}
+
+void note_lost(size_t bytes) {
+  if (bytes == 0) return;
+  print_note(fmt::format("gale: {} of the prompt can't be spelled with this vocabulary and {} replaced",
+                         bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes), bytes == 1 ? "was" : "were"));
 }
 
 Result<engine::EngineOptions> engine_options(const Arguments& arguments) {

@@ -108,17 +108,11 @@ Result<Turn> answer(engine::Session& session, std::span<const text::Token> promp
   return turn;
 }
 
-void note_lost(size_t bytes) {
-  if (bytes == 0) return;
-  print_note(fmt::format("gale: {} of the prompt can't be spelled with this vocabulary and {} replaced",
-                         bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes), bytes == 1 ? "was" : "were"));
-}
-
 int run_once(engine::Engine& engine, const std::string& prompt, const Arguments& arguments,
              const engine::GenerateOptions& options) {
   std::vector<text::Token> tokens;
   size_t lost = 0;
-  if (engine.chat_template() != nullptr && !arguments.has("--raw")) {
+  if (engine.has_chat_template() && !arguments.has("--raw")) {
     std::vector<text::ChatMessage> messages;
     if (const auto system = arguments.text("--system")) messages.push_back({"system", *system});
     messages.push_back({"user", prompt});
@@ -150,7 +144,7 @@ Result<std::vector<text::Token>> continue_session(engine::Session& session, cons
 }
 
 int chat(engine::Engine& engine, const Arguments& arguments, const engine::GenerateOptions& options) {
-  if (engine.chat_template() == nullptr) {
+  if (!engine.has_chat_template()) {
     return report(fail(ErrorKind::unsupported,
                        "this model has no chat template; give it a text to complete: gale run MODEL \"...\""));
   }

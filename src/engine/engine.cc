@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 
 #include "base/bandwidth.h"
 #include "base/log.h"
@@ -17,54 +16,6 @@ namespace {
 constexpr double kCacheShare = 0.5;
 // Bytes read to measure bandwidth: several times the last-level cache of desktop machines.
 constexpr size_t kBandwidthBytes = size_t{256} << 20;
-
-// The vocabulary as the file has it; nullopt if the file has none ("no_vocab").
-Result<std::optional<text::Tokenizer>> make_tokenizer(const format::Metadata& metadata) {
-  std::optional<text::Tokenizer> none;
-  const auto model = metadata.text("tokenizer.ggml.model");
-  if (!model) return model.error();
-  if (!model->has_value() || **model == "no_vocab" || **model == "none") return none;
-  text::VocabularySource source;
-  source.model = **model;
-  const auto pre = metadata.text("tokenizer.ggml.pre");
-  if (!pre) return pre.error();
-  if (pre->has_value()) source.pre_tokenizer = **pre;
-  const auto tokens = metadata.texts("tokenizer.ggml.tokens");
-  if (!tokens) return tokens.error();
-  if (*tokens == nullptr) return fail(ErrorKind::not_found, "metadata key 'tokenizer.ggml.tokens' is missing");
-  source.tokens = **tokens;
-  const auto scores = metadata.floats("tokenizer.ggml.scores");
-  if (!scores) return scores.error();
-  if (*scores != nullptr) source.scores = **scores;
-  const auto kinds = metadata.integers("tokenizer.ggml.token_type");
-  if (!kinds) return kinds.error();
-  if (kinds->has_value()) source.kinds = **kinds;
-  const auto merges = metadata.texts("tokenizer.ggml.merges");
-  if (!merges) return merges.error();
-  if (*merges != nullptr) source.merges = **merges;
-  for (const auto& [key, target] :
-       {std::pair{"tokenizer.ggml.bos_token_id", &source.bos}, std::pair{"tokenizer.ggml.eos_token_id", &source.eos},
-        std::pair{"tokenizer.ggml.eot_token_id", &source.eot}, std::pair{"tokenizer.ggml.eom_token_id", &source.eom},
-        std::pair{"tokenizer.ggml.unknown_token_id", &source.unknown},
-        std::pair{"tokenizer.ggml.padding_token_id", &source.padding}}) {
-    const auto value = metadata.integer(key);
-    if (!value) return value.error();
-    *target = *value;
-  }
-  const auto more_eos = metadata.integers("tokenizer.ggml.eos_token_ids");
-  if (!more_eos) return more_eos.error();
-  if (more_eos->has_value()) source.more_eos = **more_eos;
-  for (const auto& [key, target] : {std::pair{"tokenizer.ggml.add_bos_token", &source.add_bos},
-                                    std::pair{"tokenizer.ggml.add_eos_token", &source.add_eos},
-                                    std::pair{"tokenizer.ggml.add_space_prefix", &source.add_space_prefix}}) {
-    const auto value = metadata.boolean(key);
-    if (!value) return value.error();
-    *target = *value;
-  }
-  auto tokenizer = text::Tokenizer::create(source);
-  if (!tokenizer) return std::move(tokenizer).error();
-  return std::optional<text::Tokenizer>(std::move(*tokenizer));
-}
 
 // Chooses the context: what was asked for, or the trained one as far as memory goes.
 Result<uint32_t> choose_context(const EngineOptions& options, const model::Program& program, Executor& executor) {
@@ -128,18 +79,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Engi
   if (!program) return in_file(path, program.error());
   state->program = std::move(*program);
 
-  auto tokenizer = make_tokenizer(state->checkpoint.metadata());
-  if (!tokenizer) return in_file(path, tokenizer.error());
-  state->tokenizer = std::move(*tokenizer);
-  const auto source = state->checkpoint.metadata().text("tokenizer.chat_template");
-  if (!source) return in_file(path, source.error());
-  if (source->has_value() && state->tokenizer) {
-    auto chat_template = text::ChatTemplate::compile(**source);
-    if (!chat_template) {
-      return fail(chat_template.error().kind, "{}: chat template: {}", path, chat_template.error().message);
-    }
-    state->chat_template = std::move(*chat_template);
-  }
+  auto text = ModelText::of(state->checkpoint);
+  if (!text) return in_file(path, text.error());
+  state->model_text = std::move(*text);
 
   if (options.executor == ExecutorKind::reference) {
     auto executor = exec::ReferenceExecutor::create(state->program);
@@ -179,14 +121,17 @@ const model::Hparams& Engine::hparams() const {
 const model::Program& Engine::program() const {
   return state_->program;
 }
+const ModelText& Engine::model_text() const {
+  return state_->model_text;
+}
 bool Engine::has_tokenizer() const {
-  return state_->tokenizer.has_value();
+  return state_->model_text.has_tokenizer();
 }
 const text::Tokenizer& Engine::tokenizer() const {
-  return *state_->tokenizer;
+  return state_->model_text.tokenizer();
 }
-const text::ChatTemplate* Engine::chat_template() const {
-  return state_->chat_template ? &*state_->chat_template : nullptr;
+bool Engine::has_chat_template() const {
+  return state_->model_text.has_chat_template();
 }
 uint32_t Engine::context() const {
   return state_->context;
@@ -204,24 +149,9 @@ uint64_t Engine::pass_bytes(uint64_t depth) const {
 
 Result<std::vector<text::Token>> Engine::encode_chat(const std::vector<text::ChatMessage>& messages,
                                                      bool add_generation_prompt, size_t* lost) const {
-  if (!state_->chat_template) return fail(ErrorKind::unsupported, "the model file has no chat template");
-  const text::Tokenizer& tokenizer = *state_->tokenizer;
-  text::ChatRenderOptions options;
-  options.add_generation_prompt = add_generation_prompt;
-  options.bos_token = tokenizer.piece(tokenizer.bos(), /*special=*/true);
-  options.eos_token = tokenizer.piece(tokenizer.eos(), /*special=*/true);
-  options.now_unix_seconds = static_cast<int64_t>(std::time(nullptr));
-  const auto rendered = state_->chat_template->render(messages, options);
-  if (!rendered) return fail(rendered.error().kind, "chat template: {}", rendered.error().message);
-  std::vector<text::PromptPart> parts;
-  for (const text::RenderedPart& part : *rendered) parts.push_back({part.text, part.from_template});
-  std::vector<text::Token> tokens = tokenizer.encode(parts, {.special = true}, lost);
-  // Exactly one BOS where the model wants one, whether or not the template writes it; never an EOS: the model goes on
-  // here.
-  if (tokenizer.adds_bos() && (tokens.empty() || tokens.front() != tokenizer.bos())) {
-    tokens.insert(tokens.begin(), tokenizer.bos());
-  }
-  return tokens;
+  const auto conversation = text::Conversation::create(messages);
+  if (!conversation) return conversation.error();
+  return state_->model_text.encode_chat(*conversation, add_generation_prompt, lost);
 }
 
 Result<double> Engine::memory_bandwidth() {

@@ -13,14 +13,13 @@
 
 #include "base/cpu.h"
 #include "base/result.h"
+#include "engine/model_text.h"
 #include "engine/sampler.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/pass.h"
 #include "format/checkpoint.h"
 #include "model/hparams.h"
 #include "model/program.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
 
 namespace gale::engine {
 
@@ -66,8 +65,8 @@ class Engine {
   const model::Program& program() const;
   bool has_tokenizer() const;
   const text::Tokenizer& tokenizer() const;  // only if has_tokenizer()
-  // Null: the file has no chat template; text is completed as it is.
-  const text::ChatTemplate* chat_template() const;
+  bool has_chat_template() const;            // false: text is completed as it is
+  const ModelText& model_text() const;             // all of that; conversations with tools and more
   uint32_t context() const;
   // Bytes that one pass of one column at position `depth` must read: weights and cache.
   uint64_t pass_bytes(uint64_t depth) const;

@@ -19,8 +19,7 @@ struct Engine::State {
   format::Checkpoint checkpoint;
   model::Hparams hparams;
   model::Program program;
-  std::optional<text::Tokenizer> tokenizer;
-  std::optional<text::ChatTemplate> chat_template;
+  ModelText model_text;
   Executor executor;
   uint32_t context = 0;
   std::optional<double> bandwidth;

@@ -168,7 +168,8 @@ Result<GenerateResult> Session::generate(const GenerateOptions& options,
                                          const std::function<void(std::string_view)>& on_text) {
   State& state = *state_;
   if (auto status = validate(options.sampling); !status) return std::move(status).error();
-  const text::Tokenizer* tokenizer = state.engine->tokenizer ? &*state.engine->tokenizer : nullptr;
+  const ModelText& model_text = state.engine->model_text;
+  const text::Tokenizer* tokenizer = model_text.has_tokenizer() ? &model_text.tokenizer() : nullptr;
   GenerateResult result;
   if (Status status = state.ensure_logits(options.cancel); !status) {
     if (status.error().kind != ErrorKind::cancelled) return std::move(status).error();

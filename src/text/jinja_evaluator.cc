@@ -222,7 +222,8 @@ class Evaluator {
     const Expr& expr = *stmt.expr;
     const Value callee = evaluate(*expr.children[0], scope);
     Arguments arguments = evaluate_arguments(expr, scope);
-    arguments.named.emplace_back("caller", caller);
+    // Before what **arguments brings, as jinja2 passes it.
+    arguments.named.emplace(arguments.named.begin() + static_cast<std::ptrdiff_t>(expr.named.size()), "caller", caller);
     context_.position = expr.position;
     write(*to_text(context_, call(context_, callee, arguments)));
   }

@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from program import GALE, SECONDS, gale, main, model, oracle_models  # noqa: E402
 
-COMMANDS = ('run', 'bench', 'inspect', 'convert', 'logits', 'completion')
+COMMANDS = ('run', 'bench', 'inspect', 'tokenize', 'convert', 'logits', 'completion')
 LIMIT = 512 << 20
 
 

@@ -113,7 +113,7 @@ TEST_F(EngineTest, FilesWithoutVocabularyRunOnIds) {
   const OracleModel oracle = model("llama");
   const auto engine = open_engine(oracle.path);
   EXPECT_FALSE(engine->has_tokenizer());
-  EXPECT_EQ(engine->chat_template(), nullptr);
+  EXPECT_FALSE(engine->has_chat_template());
   EXPECT_FALSE(engine->encode_chat({{"user", "hi"}}).ok());
   ModelFile none(oracle.path);
   none.without("tokenizer.ggml.model");
