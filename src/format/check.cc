@@ -42,7 +42,10 @@ class Checker {
       }
       ++report_.tensors;
       const uint64_t before = report_.bytes;
-      tensor.recipe ? check_rows(tensor) : check_view(tensor, *info);
+      if (tensor.recipe)
+        check_rows(tensor);
+      else
+        check_view(tensor, *info);
       report_.bytes = before + tensor.stored().size();
     }
     return std::move(report_);

@@ -48,14 +48,26 @@ double power_of_two(uint8_t e) {
 // E2M1: bit 3 is the sign; there is one zero, as in the decoders of GGUF's blocks.
 constexpr double kFp4[16] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6};
 
-// The values of all E4M3 codes.
-const std::array<double, 256>& e4m3_values() {
-  static const std::array<double, 256> values = [] {
-    std::array<double, 256> out;
-    for (size_t code = 0; code < out.size(); ++code) out[code] = fp8_e4m3_to_float(static_cast<uint8_t>(code));
-    return out;
-  }();
+// The values of all codes of a type of one byte.
+using ByteValues = std::array<float, 256>;
+
+ByteValues make_byte_values(float (*value_of)(uint8_t code)) {
+  ByteValues out;
+  for (size_t code = 0; code < out.size(); ++code) out[code] = value_of(static_cast<uint8_t>(code));
+  return out;
+}
+
+const ByteValues& e4m3_values() {
+  static const ByteValues values = make_byte_values(fp8_e4m3_to_float);
   return values;
+}
+
+// Of the types that have scales.
+const ByteValues& byte_values(StoredType type) {
+  static const ByteValues e5m2 = make_byte_values(fp8_e5m2_to_float);
+  static const ByteValues i8 =
+      make_byte_values([](uint8_t code) { return static_cast<float>(static_cast<int8_t>(code)); });
+  return type == StoredType::f8_e4m3 ? e4m3_values() : type == StoredType::f8_e5m2 ? e5m2 : i8;
 }
 
 void store(double value, std::byte* out) {
@@ -94,19 +106,18 @@ void make_numbers(const Recipe& recipe, uint64_t unit, uint64_t length, std::byt
     store(stored_value(recipe.stored, in) + addend, out);
 }
 
+// The product of 8 bits and the 24 of a scale fits a double, so that float's own product is it, rounded once.
 void make_scaled(const Recipe& recipe, uint64_t unit, uint64_t length, std::byte* out) {
-  const uint64_t size = stored_type_info(recipe.stored).bytes;
+  const ByteValues& values = byte_values(recipe.stored);
   const uint64_t scale_size = stored_type_info(recipe.scale_type).bytes;
-  const std::byte* in = recipe.data.data() + unit * length * size;
+  const std::byte* in = recipe.data.data() + unit * length;
   const std::byte* scale_at = recipe.scales.data() + unit / recipe.scale_height * recipe.scale_columns * scale_size;
-  const bool e4m3 = recipe.stored == StoredType::f8_e4m3;
   for (uint64_t begin = 0; begin < length; begin += recipe.scale_width, scale_at += scale_size) {
-    const double scale = stored_value(recipe.scale_type, scale_at);
+    const auto scale = static_cast<float>(stored_value(recipe.scale_type, scale_at));
     const uint64_t end = std::min(length, begin + recipe.scale_width);
-    for (uint64_t i = begin; i < end; ++i, in += size, out += sizeof(float)) {
-      const double value =
-          e4m3 ? e4m3_values()[static_cast<uint8_t>(*in)] : stored_value(recipe.stored, in);  // most files are E4M3
-      store(value * scale, out);
+    for (uint64_t i = begin; i < end; ++i) {
+      const float value = values[static_cast<uint8_t>(in[i])] * scale;
+      std::memcpy(out + i * sizeof value, &value, sizeof value);
     }
   }
 }
@@ -117,7 +128,7 @@ void make_nvfp4(const Recipe& recipe, uint64_t unit, uint64_t length, std::byte*
   const double stored_factor = stored_value(recipe.factor_type, recipe.factor.data());
   const double factor = recipe.factor_divides ? 1 / stored_factor : stored_factor;
   for (uint64_t group = 0; group < length / kFp4Group; ++group) {
-    const double scale = e4m3_values()[static_cast<uint8_t>(scale_at[group])];
+    const auto scale = static_cast<double>(e4m3_values()[static_cast<uint8_t>(scale_at[group])]);
     for (uint64_t j = 0; j < kFp4Group / 2; ++j, ++in, out += 2 * sizeof(float)) {
       const auto pair = static_cast<uint8_t>(*in);
       store(kFp4[pair & 15] * scale * factor, out);
@@ -179,7 +190,7 @@ double stored_value(StoredType type, const std::byte* at) {
     case StoredType::i64:
       return number<int64_t>(at);
     case StoredType::f8_e4m3:
-      return e4m3_values()[load<uint8_t>(at)];
+      return static_cast<double>(e4m3_values()[load<uint8_t>(at)]);
     case StoredType::f8_e5m2:
       return static_cast<double>(fp8_e5m2_to_float(load<uint8_t>(at)));
     case StoredType::f8_e8m0:

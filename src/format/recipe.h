@@ -43,12 +43,12 @@ std::optional<TensorType> same_bytes_type(StoredType type);
 double stored_value(StoredType type, const std::byte* at);
 
 // A matrix of R rows (for a vector: R values) is stored as R units one after the other. All values of a recipe that
-// gives floats are computed in double, in the order that the comments show, and rounded to float once.
+// gives floats are what double arithmetic gives in the order that the comments show, rounded to float once.
 struct Recipe {
   enum class Kind {
     copy,    // the bytes of the unit
     number,  // value + addend
-    scaled,  // value * scale[row / scale_height][column / scale_width]
+    scaled,  // value * scale[row / scale_height][column / scale_width]; of F8_E4M3, F8_E5M2 and I8
     nvfp4,   // fp4 * scale[row][column / 16] * factor
     mxfp4,   // 32 values as a GGUF block: gives TensorType::mxfp4
   };
