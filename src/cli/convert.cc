@@ -1,5 +1,6 @@
 // `gale convert`: writes a model as a GGUF file of other types.
 #include <chrono>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -38,13 +39,22 @@ int run(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const auto result = [&] {
     Progress progress("converting, MB");
-    options.progress = [&](uint64_t done, uint64_t total) { progress.update(done / 1'000'000, total / 1'000'000); };
+    uint64_t shown = 0;  // in thousandths: pieces are done faster than a terminal can show
+    options.progress = [&](uint64_t done, uint64_t total) {
+      if (std::exchange(shown, done * 1000 / total) == done * 1000 / total) return;
+      progress.update(done / 1'000'000, total / 1'000'000);
+    };
     return engine::convert(arguments.operands()[0], out, options);
   }();
   if (!result) return report(result.error());
   print_note(fmt::format("{}: {:.1f} MB, {} tensors, {} of them encoded, in {:.1f} s", out,
                          static_cast<double>(result->bytes) * 1e-6, result->tensors, result->encoded,
                          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+  for (const format::TensorType kind : result->without_kernels) {
+    print_note(
+        fmt::format("gale: there is no CPU kernel for {} yet: Gale runs this file with --executor reference only",
+                    format::type_name(kind)));
+  }
   return kExitSuccess;
 }
 

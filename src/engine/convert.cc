@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/team.h"
 #include "engine/vocabulary_metadata.h"
+#include "exec/cpu/tiles.h"
 #include "format/checkpoint.h"
 #include "format/encode.h"
 #include "format/gguf.h"
@@ -247,6 +248,18 @@ Status check_target(const Checkpoint& source, const std::string& out) {
   return {};
 }
 
+ConvertResult summarize(const TensorPlan& plan, uint64_t file_bytes) {
+  ConvertResult result{file_bytes, plan.entries.size(), 0, {}};
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const TensorType type = plan.entries[i].type;
+    result.encoded += type != plan.sources[i]->type;
+    auto& without = result.without_kernels;
+    const bool known = std::find(without.begin(), without.end(), type) != without.end();
+    if (is_quantised(type) && !exec::has_matrix_kernel(type) && !known) without.push_back(type);
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<ConvertResult> convert(const std::string& source_path, const std::string& out, const ConvertOptions& options) {
@@ -271,11 +284,7 @@ Result<ConvertResult> convert(const std::string& source_path, const std::string&
     return status.error().kind == ErrorKind::io ? status.error() : in_file(source_path, status.error());
   }
   if (auto status = writer->finish(); !status) return std::move(status).error();
-  ConvertResult result{writer->file_bytes(), plan->entries.size(), 0};
-  for (size_t i = 0; i < plan->entries.size(); ++i) {
-    result.encoded += plan->entries[i].type != plan->sources[i]->type;
-  }
-  return result;
+  return summarize(*plan, writer->file_bytes());
 }
 
 }  // namespace gale::engine

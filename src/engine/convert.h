@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/result.h"
@@ -28,6 +29,8 @@ struct ConvertResult {
   uint64_t bytes = 0;  // of the new file
   size_t tensors = 0;
   size_t encoded = 0;  // tensors that were not copied bit for bit
+  // Types of matrices in the new file for which the CPU executor has no kernels.
+  std::vector<format::TensorType> without_kernels;
 };
 
 // Reads `source` (whatever Checkpoint::open takes) and writes the file `out`, which has its name only once it is

@@ -148,9 +148,9 @@ Result<GgufLayout> layout_gguf(const Metadata& metadata, std::span<const TensorE
     }
     end = round_up(*next, *alignment);
   }
-  out.header.resize(round_up<uint64_t>(out.header.size(), *alignment));
-  for (uint64_t& offset : out.offsets) offset += out.header.size();
-  out.file_bytes = out.header.size() + end;
+  const uint64_t data_start = round_up<uint64_t>(out.header.size(), *alignment);
+  for (uint64_t& offset : out.offsets) offset += data_start;
+  out.file_bytes = data_start + end;
   return out;
 }
 

@@ -25,7 +25,7 @@ struct TensorEntry {
 
 // Everything of a file that stands before the data of its tensors, and where those lie.
 struct GgufLayout {
-  std::string header;             // padded: the data begin behind it
+  std::string header;             // without the padding behind it
   std::vector<uint64_t> offsets;  // of each tensor from the start of the file
   std::vector<uint64_t> bytes;    // of each tensor, without padding
   uint64_t file_bytes = 0;        // with the padding of the last tensor
