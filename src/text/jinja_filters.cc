@@ -243,7 +243,7 @@ Value filter_wordcount(Context& context, const Value& value, const Arguments& ar
   bool inside = false;
   for (size_t i = 0, size = 1; i < self->size(); i += size) {
     const char32_t code = code_point_at(self->bytes(), i, &size);
-    const bool word = is_letter(code) || is_digit(code) || code == '_';
+    const bool word = is_letter(code) || is_numeric(code) || code == '_';
     if (word && !inside) ++words;
     inside = word;
   }

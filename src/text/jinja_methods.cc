@@ -211,7 +211,7 @@ Value is_title(Context&, const MarkedText& self, const Arguments&) {
 Value is_identifier(Context&, const MarkedText& self, const Arguments&) {
   for (size_t i = 0, size = 1; i < self.size(); i += size) {
     const char32_t code = code_point_at(self.bytes(), i, &size);
-    if (code != '_' && !is_letter(code) && !(i > 0 && is_digit(code))) return false;
+    if (code != '_' && !is_letter(code) && !(i > 0 && is_decimal(code))) return false;
   }
   return !self.empty();
 }
@@ -226,8 +226,8 @@ Value none_is_not(Context& context, const MarkedText& self, const Arguments& arg
   return self.empty() || is_true(all_are<kFits>(context, self, arguments));
 }
 
-bool is_letter_or_digit(char32_t code) {
-  return is_letter(code) || is_digit(code);
+bool is_letter_or_number(char32_t code) {
+  return is_letter(code) || is_numeric(code);
 }
 
 // At least one letter with case, and none of the other case.
@@ -320,11 +320,11 @@ const std::map<std::string_view, Method>& text_methods() {
       {"replace", replace},
       {"join", join},
       {"isspace", all_are<is_space>},
-      {"isdigit", all_are<is_digit>},
-      {"isdecimal", all_are<is_digit>},
-      {"isnumeric", all_are<is_digit>},
+      {"isdigit", all_are<is_decimal>},
+      {"isdecimal", all_are<is_decimal>},
+      {"isnumeric", all_are<is_numeric>},
       {"isalpha", all_are<is_letter>},
-      {"isalnum", all_are<is_letter_or_digit>},
+      {"isalnum", all_are<is_letter_or_number>},
       {"isupper", has_case<true>},
       {"islower", has_case<false>},
       {"istitle", is_title},

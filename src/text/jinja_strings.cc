@@ -11,8 +11,9 @@ void append_case(std::string& out, std::string_view bytes, char32_t code, Case w
     out += wanted == Case::upper ? "SS" : wanted == Case::title ? "Ss" : "ss";
     return;
   }
-  const bool upper = wanted == Case::upper || wanted == Case::title;
-  const char32_t changed = upper ? to_upper(code) : to_lower(code);
+  const char32_t changed = wanted == Case::upper   ? to_upper(code)
+                           : wanted == Case::title ? to_title(code)
+                                                   : to_lower(code);
   if (changed == code) {
     out.append(bytes);  // also keeps bytes that are not UTF-8
   } else {

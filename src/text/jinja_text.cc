@@ -1,6 +1,8 @@
 // Marked text and the character classes of Python that chat templates depend on.
 #include "text/jinja_text.h"
 
+#include <utf8proc.h>
+
 #include <cstring>
 
 namespace gale::text::jinja {
@@ -119,88 +121,67 @@ bool is_space(char32_t code) {
          code == 0x205F || code == 0x3000;
 }
 
+namespace {
+
+utf8proc_category_t category_of(char32_t code) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code));
+}
+
+}  // namespace
+
 bool is_digit(char32_t code) {
   return code >= '0' && code <= '9';
 }
 
-char32_t to_lower(char32_t code) {
-  if (code >= 'A' && code <= 'Z') return code + 32;
-  if (code < 0xC0) return code;
-  if (code <= 0xDE) return code == 0xD7 ? code : code + 32;
-  if (code >= 0x100 && code <= 0x17F) {
-    if (code == 0x178) return 0xFF;
-    if (code == 0x130 || code == 0x149 || code == 0x17F || code == 0x131 || code == 0x138) return code;
-    const bool odd_is_upper = (code >= 0x139 && code <= 0x148) || code >= 0x179;
-    return (code % 2 == 1) == odd_is_upper ? code + 1 : code;
-  }
-  if (code >= 0x391 && code <= 0x3AB) return code == 0x3A2 ? code : code + 32;
-  if (code == 0x386) return 0x3AC;
-  if (code >= 0x388 && code <= 0x38A) return code + 37;
-  if (code == 0x38C) return 0x3CC;
-  if (code == 0x38E || code == 0x38F) return code + 63;
-  if (code >= 0x410 && code <= 0x42F) return code + 32;
-  if (code >= 0x400 && code <= 0x40F) return code + 80;
-  if ((code >= 0x460 && code <= 0x481) || (code >= 0x48A && code <= 0x4BF) || (code >= 0x4D0 && code <= 0x52F) ||
-      (code >= 0x1E00 && code <= 0x1E95) || (code >= 0x1EA0 && code <= 0x1EFF)) {
-    return code % 2 == 0 ? code + 1 : code;
-  }
-  if (code >= 0x531 && code <= 0x556) return code + 48;
-  return code;
+bool is_decimal(char32_t code) {
+  return category_of(code) == UTF8PROC_CATEGORY_ND;
 }
 
-char32_t to_upper(char32_t code) {
-  if (code >= 'a' && code <= 'z') return code - 32;
-  if (code < 0xB5) return code;
-  if (code == 0xB5) return 0x39C;
-  if (code < 0xE0) return code;
-  if (code <= 0xFE) return code == 0xF7 ? code : code - 32;
-  if (code == 0xFF) return 0x178;
-  if (code >= 0x100 && code <= 0x17F) {
-    if (code == 0x131) return 'I';
-    if (code == 0x17F) return 'S';
-    if (code == 0x130 || code == 0x149 || code == 0x138 || code == 0x178) return code;
-    const bool odd_is_upper = (code >= 0x139 && code <= 0x148) || code >= 0x179;
-    return (code % 2 == 1) == odd_is_upper ? code : code - 1;
-  }
-  if (code == 0x3C2) return 0x3A3;
-  if (code >= 0x3B1 && code <= 0x3CB) return code - 32;
-  if (code == 0x3AC) return 0x386;
-  if (code >= 0x3AD && code <= 0x3AF) return code - 37;
-  if (code == 0x3CC) return 0x38C;
-  if (code == 0x3CD || code == 0x3CE) return code - 63;
-  if (code >= 0x430 && code <= 0x44F) return code - 32;
-  if (code >= 0x450 && code <= 0x45F) return code - 80;
-  if ((code >= 0x460 && code <= 0x481) || (code >= 0x48A && code <= 0x4BF) || (code >= 0x4D0 && code <= 0x52F) ||
-      (code >= 0x1E00 && code <= 0x1E95) || (code >= 0x1EA0 && code <= 0x1EFF)) {
-    return code % 2 == 1 ? code - 1 : code;
-  }
-  if (code >= 0x561 && code <= 0x586) return code - 48;
-  return code;
-}
-
-bool is_upper(char32_t code) {
-  return to_lower(code) != code;
-}
-bool is_lower(char32_t code) {
-  return to_upper(code) != code || code == 0xDF;
+bool is_numeric(char32_t code) {
+  const utf8proc_category_t category = category_of(code);
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
 bool is_letter(char32_t code) {
-  if (code < 0x80) return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z');
-  if (code < 0xC0) return code == 0xAA || code == 0xB5 || code == 0xBA;
-  return code != 0xD7 && code != 0xF7 && !is_space(code) && !(code >= 0x2000 && code <= 0x206F) &&
-         !(code >= 0x20A0 && code <= 0x20CF) && !(code >= 0x2190 && code <= 0x2BFF) &&
-         !(code >= 0x3000 && code <= 0x3004) && !(code >= 0x3008 && code <= 0x3020) &&
-         !(code >= 0xE000 && code <= 0xF8FF) && !(code >= 0xFE00 && code <= 0xFE0F) &&
-         !(code >= 0xFF00 && code <= 0xFF20) && !(code >= 0x1F000 && code <= 0x1FAFF);
+  const utf8proc_category_t category = category_of(code);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_upper(char32_t code) {
+  return category_of(code) == UTF8PROC_CATEGORY_LU;
+}
+
+bool is_lower(char32_t code) {
+  return category_of(code) == UTF8PROC_CATEGORY_LL || code == 0xAA || code == 0xBA;
 }
 
 bool is_printable(char32_t code) {
-  if (code < 0x20 || (code >= 0x7F && code <= 0xA0) || code == 0xAD) return false;
-  if (is_space(code)) return code == ' ';
-  return !(code >= 0x200B && code <= 0x200F) && !(code >= 0x202A && code <= 0x202E) &&
-         !(code >= 0x2060 && code <= 0x206F) && code != 0xFEFF && !(code >= 0xE000 && code <= 0xF8FF) &&
-         !(code >= 0xFFF9 && code <= 0xFFFB) && code < 0xE0000;
+  switch (category_of(code)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return code == ' ';
+    default:
+      return true;
+  }
+}
+
+char32_t to_upper(char32_t code) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
+}
+
+char32_t to_lower(char32_t code) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
+}
+
+char32_t to_title(char32_t code) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code)));
 }
 
 }  // namespace gale::text::jinja

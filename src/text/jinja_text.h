@@ -69,15 +69,18 @@ void append_code_point(std::string& out, char32_t code);
 size_t find_bytes(std::string_view text, std::string_view part, size_t from = 0);
 size_t rfind_bytes(std::string_view text, std::string_view part);
 
-// str.isspace, str.isalnum, str.isdigit and so on of one character.
+// What Python says about characters; bytes of no character are Latin-1 here.
 bool is_space(char32_t code);
+bool is_digit(char32_t code);  // 0 to 9
+bool is_decimal(char32_t code);
+bool is_numeric(char32_t code);
 bool is_letter(char32_t code);
-bool is_digit(char32_t code);
 bool is_upper(char32_t code);
 bool is_lower(char32_t code);
 bool is_printable(char32_t code);
-// Upper and lower case of Latin, Greek, Cyrillic and Armenian letters; other characters stay as they are.
+// One character for one: the few that become several (but for the German sharp s) stay as they are.
 char32_t to_upper(char32_t code);
 char32_t to_lower(char32_t code);
+char32_t to_title(char32_t code);
 
 }  // namespace gale::text::jinja
