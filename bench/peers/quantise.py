@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """`gale convert` beside llama.cpp's quantiser (llama-cpp-python): squared errors of the encoders, types of every tensor,
-logits of the written files in both engines, time and memory. See docs/formats.md for the results.
+logits of the written files in both engines, what quantising does to them, time and memory. See docs/formats.md for the results.
 
     python3 bench/peers/quantise.py --gale build/release/gale errors [--weights FILE.safetensors]
     python3 bench/peers/quantise.py --gale build/release/gale types FILE...
     python3 bench/peers/quantise.py --gale build/release/gale logits FILE...
+    python3 bench/peers/quantise.py --gale build/release/gale quality FILE...
     python3 bench/peers/quantise.py --gale build/release/gale speed FILE [--type q4_k_m] [--rounds N]
 
 Needs numpy and llama-cpp-python. FILE is a GGUF file; quantised ones are decoded and encoded again.
@@ -21,6 +22,8 @@ import time
 
 import llama_cpp as lc
 import numpy as np
+
+import llama_peer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "oracle"))
 from oracle import blocks, gguf_io, make, safetensors_io  # noqa: E402
@@ -193,6 +196,25 @@ def logits(args):
     return failed
 
 
+# ---------------------------------------------------------------- quality
+
+def quality(args):
+    """What each quantiser does to the logits: divergence from those of the source, all computed by Gale."""
+    text = (pathlib.Path(__file__).parent / "texts" / "mixed.txt").read_text(encoding="utf-8")
+    print("| source | type | Gale: mean KL | llama.cpp: mean KL |\n|---|---|--:|--:|")
+    for model in args.files:
+        tokens = llama_peer.Llama(model, 1, vocabulary_only=True).tokenize(text)[:args.tokens]
+        expected = gale_logits(args.gale, model, tokens)
+        for kind in args.types.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                ours, theirs = f"{folder}/gale.gguf", f"{folder}/llama.gguf"
+                convert(args.gale, model, ours, kind, "--requantize")
+                llama_convert(model, theirs, MIXES[kind], os.cpu_count())
+                cells = [f"{divergence(expected, gale_logits(args.gale, file, tokens)):.5f}" for file in (ours, theirs)]
+            print(f"| {pathlib.Path(model).name} | {kind} | {cells[0]} | {cells[1]} |", flush=True)
+    return 0
+
+
 # ---------------------------------------------------------------- speed
 
 def measured(command):
@@ -240,6 +262,10 @@ def main():
     command.add_argument("--types", default=",".join(MIXES))
     command.add_argument("--tokens", type=int, default=64)
     command.add_argument("--words", type=int, default=96, help="token ids are below this number")
+    command = commands.add_parser("quality")
+    command.add_argument("files", nargs="+")
+    command.add_argument("--types", default="q4_k_m,q4_0,q6_k,q8_0")
+    command.add_argument("--tokens", type=int, default=384)
     command = commands.add_parser("speed")
     command.add_argument("files", nargs=1)
     command.add_argument("--type", default="q4_k_m", choices=MIXES)
