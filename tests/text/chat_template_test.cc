@@ -361,6 +361,27 @@ TEST(ChatTemplate, LimitsAreErrors) {
   }
 }
 
+// What went wrong elsewhere: strftime_now missing and another template used instead; tool JSON with sorted keys, HTML
+// escapes, \\u escapes or without blanks, and its keyword arguments ignored.
+TEST(ChatTemplate, AvoidsTheTrapsOfOtherEngines) {
+  setenv("TZ", "UTC", 1);
+  const std::pair<std::string, std::string> cases[] = {
+      {"{{ strftime_now('%d %B %Y') }}", "15 July 2024"},
+      {"{{ strftime_now(\"%Y-%m-%d\") }}", "2024-07-15"},
+      {"{{ strftime_now is defined }}", "True"},
+      {R"({{ {'b':1,'a':'é/<&\''}|tojson }})", R"({"b": 1, "a": "é/<&'"})"},
+      {R"({{ {'b':1,'a':'é'}|tojson(indent=2) }})", "{\n  \"b\": 1,\n  \"a\": \"é\"\n}"},
+      {R"({{ {'b':1,'a':2}|tojson(sort_keys=True) }})", R"({"a": 2, "b": 1})"},
+      {R"({{ {'a':'é😀'}|tojson(ensure_ascii=True) }})", R"({"a": "\u00e9\ud83d\ude00"})"},
+      {R"({{ {'b':[1,2]}|tojson(indent='\t') }})", "{\n\t\"b\": [\n\t\t1,\n\t\t2\n\t]\n}"},
+  };
+  for (const auto& [source, expected] : cases) {
+    const CaseResult result = render_case(source, {{"now", kNoon}});
+    EXPECT_TRUE(result.ok) << source << result.message;
+    EXPECT_EQ(result.text, expected) << source;
+  }
+}
+
 TEST(ChatTemplate, SearchesTakeLinearTime) {
   // A part that almost matches everywhere: 10^11 comparisons for a search that starts afresh at each place.
   const CaseResult result = render(
