@@ -283,6 +283,7 @@ void fill_byte_tokens(const VocabularySource& source, TokenizerData& data) {
       continue;
     }
     if (source.kinds.empty()) data.kinds[i] = TokenKind::byte;
+    if (data.kinds[i] == TokenKind::control || data.kinds[i] == TokenKind::unknown) continue;
     data.byte_tokens[static_cast<size_t>(byte)] = static_cast<Token>(i);
   }
 }

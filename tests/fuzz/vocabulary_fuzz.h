@@ -38,7 +38,9 @@ inline void try_vocabulary(const Result<Vocabulary>& vocabulary, std::string_vie
     const std::vector<Token> ids = tokenizer->encode(text, {.special = special, .add_bos_eos = true});
     for (const Token id : ids) {
       require(id >= 0 && static_cast<size_t>(id) < tokenizer->size());
-      require(special || tokenizer->kind(id) != TokenKind::control || id == tokenizer->bos() || id == tokenizer->eos());
+      // Ordinary text never becomes a control token, but what it can't spell may.
+      const bool named = id == tokenizer->bos() || id == tokenizer->eos() || id == vocabulary->facts.unknown;
+      require(special || named || tokenizer->kind(id) != TokenKind::control);
     }
     tokenizer->decode(ids, true);
   }

@@ -145,6 +145,10 @@ def compare_package(a, name, folder):
     """With the library that the vocabulary of a package belongs to."""
     reference = tokenizer_references.open_reference(name, folder)
     texts = standard_texts(random.Random(a.seed), a.size, a.random)
+    for text, expected in tokenizer_references.KNOWN.get(name, []):
+        _, ids, _ = next(reference.cases(text, False))
+        assert expected in (None, ids, len(ids)), (text[:20], ids[:20], len(ids))
+        texts.append(text)
     cases = os.path.join(folder, f'cases-{name}')
     count = 0
     with open(cases, 'wb') as f:

@@ -281,6 +281,15 @@ REFERENCES = {
 }
 
 
+# Tokens, or their number, that other engines' trackers report going wrong: long runs that end a process or take minutes,
+# signs and digits cut by another model's rule, broken UTF-8.
+KNOWN = {
+    'qwen': [(b'->', [405]), (b'(x):\n', [2075, 982]), (b'1234567', [*range(16, 23)])],
+    'llama3': [(b'A' * 9400, 1175), (b'_' * 50000, 782), (b' ' * 100000, 782), (b'\xe6\xad', [10178]), (b'x' * 524288, None),
+               (('中文分词' * 3500).encode(), None)],
+}
+
+
 def open_reference(name, folder):
     if name not in REFERENCES:
         raise SystemExit(f'{name} is neither a file nor one of {", ".join(REFERENCES)}')
