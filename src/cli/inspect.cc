@@ -40,6 +40,7 @@ std::string types_table(const format::Checkpoint& checkpoint) {
   };
   std::map<std::string, Total> totals;
   uint64_t values = 0, bytes = 0;
+  bool decoded = false;
   for (const format::Tensor& tensor : checkpoint.tensors()) {
     Total& total = totals[format::type_name(tensor.type)];
     ++total.tensors;
@@ -47,6 +48,7 @@ std::string types_table(const format::Checkpoint& checkpoint) {
     total.bytes += tensor.byte_size();
     values += tensor.values();
     bytes += tensor.byte_size();
+    decoded |= tensor.stored().size() < tensor.byte_size();
   }
   std::vector<std::pair<std::string, Total>> sorted(totals.begin(), totals.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
@@ -57,6 +59,7 @@ std::string types_table(const format::Checkpoint& checkpoint) {
                        gigabytes(static_cast<double>(total.bytes)),
                        8.0 * static_cast<double>(total.bytes) / static_cast<double>(total.values));
   }
+  if (decoded) out += "  sizes are those in memory: some weights take fewer bytes in the files\n";
   return out;
 }
 

@@ -119,11 +119,16 @@ Tensor rotary_tensor(const std::vector<float>& divisors, std::deque<std::string>
   return tensor;
 }
 
-// Its directory's name, also for "." and paths that end in a slash.
+// The directory's name, also for "." and paths that end in a slash; in a hub cache
+// ("models--OWNER--NAME/snapshots/COMMIT") that of the model.
 std::string model_name(const fs::path& directory) {
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(directory.empty() ? fs::path(".") : directory, ignored);
-  return whole.filename().string();
+  fs::path whole = fs::weakly_canonical(directory.empty() ? fs::path(".") : directory, ignored);
+  if (whole.parent_path().filename() == "snapshots") whole = whole.parent_path().parent_path();
+  const std::string name = whole.filename().string();
+  constexpr std::string_view kBetween = "--";
+  const size_t last = name.rfind(kBetween);
+  return name.starts_with("models--") && last != std::string::npos ? name.substr(last + kBetween.size()) : name;
 }
 
 }  // namespace

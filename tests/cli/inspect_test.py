@@ -53,6 +53,7 @@ class Inspect(unittest.TestCase):
         self.assertIn('rope_freqs.weight', text)
         self.assertIn('memory: weights', text)
         self.assertNotIn('weight_scale', text)
+        self.assertIn('some weights take fewer bytes in the files', text)
         steps = [line.split()[:2] for line in self.prints(self.directory, '--program').splitlines()[1:]]
         self.assertEqual(steps, [line.split()[:2] for line in self.prints(self.gguf, '--program').splitlines()[1:]])
         self.assertTrue(self.prints(self.directory, '--dot').startswith('digraph'))

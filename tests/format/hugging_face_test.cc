@@ -141,6 +141,10 @@ TEST_F(HuggingFaceTest, SymbolicLinksOfAHubCache) {
   EXPECT_EQ(open(path("snapshots/main/")).tensors().size(), 11u);
   fs::remove(path("blobs/model.safetensors"));
   EXPECT_CONTAINS(error_of(path("snapshots/main")), "neither");
+
+  TinyDirectory().write(folder_, "models--maker--Tiny-1M-it/snapshots/0123abcd/");
+  const Checkpoint named = open(path("models--maker--Tiny-1M-it/snapshots/0123abcd"));
+  EXPECT_EQ(**named.metadata().text("general.name"), "Tiny-1M-it");
 }
 
 TEST_F(HuggingFaceTest, FilesThatAreMissing) {
