@@ -20,6 +20,8 @@ constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
+// Says that weights are quantised where config.json doesn't.
+constexpr const char* kModeloptFile = "hf_quant_config.json";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -190,9 +192,10 @@ Result<Checkpoint::Contents> open_hugging_face(const std::string& path) {
     if (!json) return std::move(json).error();
     generation = *std::move(json);
   }
-  const auto settings = read_config(*config, out.metadata_file, generation ? &*generation : nullptr, generation_file,
-                                    model_name(list->directory), out.metadata, out.texts);
-  if (!settings) return settings.error();
+  auto settings = read_config(*config, out.metadata_file, generation ? &*generation : nullptr, generation_file,
+                              model_name(list->directory), out.metadata, out.texts);
+  if (!settings) return std::move(settings).error();
+  settings->quantisation.present |= is_there(list->directory / kModeloptFile);
 
   auto files = open_files(*list, out.files);
   if (!files) return std::move(files).error();

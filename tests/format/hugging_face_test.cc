@@ -429,6 +429,14 @@ TEST_F(HuggingFaceTest, QuantisedWeightsWhosePartsDontFit) {
                   "of packed weights only NVFP4");
 }
 
+TEST_F(HuggingFaceTest, ModeloptsOwnFileSaysThatScalesAreNeeded) {
+  TinyDirectory model;
+  model.tensor(kQ, "F8_E4M3", {12, 8}, std::string(96, '\x38'));
+  EXPECT_EQ(error_of(model), "opened");
+  folder_.write("hf_quant_config.json", R"({"quantization":{"quant_algo":"FP8"}})");
+  EXPECT_CONTAINS(error_of(model), "there is no scale for it");
+}
+
 TEST_F(HuggingFaceTest, Nvfp4MultipliesInOneConventionAndDividesInTheOther) {
   const std::string base = "model.layers.0.mlp.gate_proj.";
   const std::string codes(128, '\x52');  // 1.0 in the low nibble (even column), 3.0 in the high one
