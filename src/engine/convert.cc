@@ -2,6 +2,7 @@
 #include "engine/convert.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 
 #include "base/checked.h"
@@ -238,6 +239,7 @@ class Conversion {
   uint64_t error_piece_ = 0;
 };
 
+// Refuses to write over anything that the source is made of; in its directory that may be any file but a GGUF file.
 Status check_target(const Checkpoint& source, const std::string& out) {
   for (const MappedFile& file : source.files()) {
     if (same_file(file.path(), out)) {
@@ -245,7 +247,12 @@ Status check_target(const Checkpoint& source, const std::string& out) {
                   out, file.path());
     }
   }
-  return {};
+  const std::string folder = std::filesystem::path(out).parent_path().string();
+  if (source.directory().empty() || out.ends_with(".gguf") || !same_file(out, out) ||
+      !same_file(folder.empty() ? "." : folder, source.directory())) {
+    return {};
+  }
+  return fail(ErrorKind::invalid_input, "'{}' lies in the source's directory: choose a name that is not taken", out);
 }
 
 ConvertResult summarize(const TensorPlan& plan, uint64_t file_bytes) {

@@ -3,6 +3,7 @@ import array
 import math
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +76,12 @@ class Convert(unittest.TestCase):
             after = oracle_models.Gguf(out).keys
             self.assertEqual({key for key in before if before[key] != after.get(key)},
                              {'general.name', 'general.file_type'})
+        copy = self.path('copy')
+        shutil.copytree(source, copy)
+        for name in ('config.json', 'tokenizer.json', 'model.safetensors'):
+            self.fails(copy, os.path.join(copy, name), '--type', 'f32', says=(name, 'source'))
+        for _ in range(2):
+            self.assertEqual(gale('convert', copy, os.path.join(copy, 'model.gguf'), '--type', 'f32').returncode, 0)
         folder = os.path.join(oracle_models.make(arch='qwen3', hf='bf16'), 'hf')
         self.fails(folder, self.path('x.gguf'), '--type', 'q8_0', says=("'qwen3'", folder))
         self.assertFalse(os.path.exists(self.path('x.gguf')))
