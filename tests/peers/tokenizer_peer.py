@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 import tokenizer_references
-from tokenizer_texts import CODE, EMOJI, PROSE, SPECIAL, beyond_unicode, standard_texts
+from tokenizer_texts import CODE, EMOJI, PROSE, SPECIAL, beyond_unicode, every_character, standard_texts
 
 # What a case asks for (tests/text/tokenizer_peer_test.cc).
 SPECIAL_FLAG, BOS_FLAG, EXACT_FLAG, ONE_WAY_FLAG = 1, 2, 4, 8
@@ -144,7 +144,7 @@ def compare_file(a, folder):
 def compare_package(a, name, folder):
     """With the library that the vocabulary of a package belongs to."""
     reference = tokenizer_references.open_reference(name, folder)
-    texts = standard_texts(random.Random(a.seed), a.size, a.random)
+    texts = every_character() if a.characters else standard_texts(random.Random(a.seed), a.size, a.random)
     for text, expected in tokenizer_references.KNOWN.get(name, []):
         _, ids, _ = next(reference.cases(text, False))
         assert expected in (None, ids, len(ids)), (text[:20], ids[:20], len(ids))
@@ -173,6 +173,7 @@ def main():
     p.add_argument('--size', type=int, default=1 << 20)
     p.add_argument('--seed', type=int, default=1)
     p.add_argument('--golden', help='only write the tokens of the fixed texts to this JSON file (for tests/text/golden)')
+    p.add_argument('--characters', action='store_true', help='instead of all that: every character in a few places')
     p.add_argument('--longest', type=int, default=1 << 20, help='leave longer texts out: some rules of llama.cpp overflow its stack')
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -109,6 +109,13 @@ def has_surrogates(text):
     return any(0xD800 <= ord(c) < 0xE000 for c in text)
 
 
+def every_character():
+    """Texts with each character of the planes in use between letters, behind a space, doubled and before a digit: where two
+    libraries' Unicode versions differ, so do the words."""
+    points = [p for p in [*range(0x32400), *range(0xE0000, 0xE0200)] if not 0xD800 <= p < 0xE000]
+    return [''.join(f'x{chr(p)}x {chr(p)}{chr(p)}1' for p in points[i:i + 16]).encode() for i in range(0, len(points), 16)]
+
+
 def standard_texts(r, size, count):
     """About `size` bytes of mixed text in pieces of 32 KB, every fixed text, long runs, and `count` random strings."""
     chunk = min(1 << 15, size)
