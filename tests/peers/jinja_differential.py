@@ -77,7 +77,9 @@ class Generator:
             lambda: f"({l(d)})|map('string')|{rng.choice(['first', 'last', 'min', 'max', 'join'])}|default('-')|string",
             lambda: f"({s(d)}).split({literal(rng.choice('aX, '))})[{rng.choice(['0', '-1'])}]",
             lambda: f"({i(d)})|filesizeformat{rng.choice(['', '(true)'])}", lambda: f"({self.dict(d)})|xmlattr",
-            lambda: f"'%s|%s'|format({a(d)}, {s(d)})", lambda: f"cycler({s(d)}, {s(d)}).next()")
+            lambda: f"'%s|%s'|format({a(d)}, {s(d)})", lambda: f"cycler({s(d)}, {s(d)}).next()",
+            "strftime_now('%d %b %Y, %H:%M%%')", lambda: f"({self.dict(d)}).get({literal(rng.choice('kabZ'))}, {a(d)})|string",
+            lambda: f"({s(d)}).{rng.choice(['format_map', 'translate'])}({{}})" if rng.random() < 0.05 else f"({s(d)})|attr('upper')()")
 
     def text_filter(self, d):
         rng = self.rng
@@ -215,6 +217,10 @@ class Generator:
                                    f"set (x, y) = [{self.any(1)}, {self.any(1)}]"]))
         if pick < 0.73:
             return tag("set y" + rng.choice(["", "|upper", "|trim|replace('a', 'b')", "|length"])) + body() + tag("endset") + "{{ y }}"
+        if pick < 0.74:
+            return tag("set j = joiner(" + rng.choice(["", "'; '"]) + ")") + tag(f"for x in {self.list(1)}") + "{{ j() }}" + body(True) + tag("endfor")
+        if pick < 0.75:
+            return tag("set ns = namespace()") + tag("set ns.x" + rng.choice(["", "|upper"])) + body() + tag("endset") + "{{ ns.x }}{{ ns }}"
         if pick < 0.78:
             return tag("set ns = namespace(v=1" + rng.choice(["", ", w=[]", ", **data"]) + ")") + tag(f"for i in {self.list(1)}") + tag(f"set ns.v = {rng.choice([self.any(2), 'ns.v ~ loop.index', '[ns.v, i]'])}") + tag("endfor") + "{{ ns.v }}{{ ns.nope is defined }}"
         if pick < 0.86:
