@@ -227,9 +227,13 @@ TEST(Encode, HugeTinyAndSubnormalValues) {
       }
       // Never worse than zeros, and as good as ever where the scale is no subnormal half.
       EXPECT_TRUE(squared_error(values, back) <= before * 1.0001) << type_name(type) << " " << scale;
-      if (scale >= 1e4f) EXPECT_LT(relative_error(type, values), 0.02) << type_name(type) << " " << scale;
+      if (scale >= 1e4f) {
+        EXPECT_LT(relative_error(type, values), 0.02) << type_name(type) << " " << scale;
+      }
     }
-    if (scale > 1e-35f) EXPECT_LT(relative_error(TensorType::mxfp4, values), 0.02) << scale;
+    if (scale > 1e-35f) {
+      EXPECT_LT(relative_error(TensorType::mxfp4, values), 0.02) << scale;
+    }
   }
 }
 
