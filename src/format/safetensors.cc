@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/checked.h"
+#include "base/json_reason.h"
 #include "format/json.h"
 #include "format/metadata.h"
 
@@ -248,7 +250,9 @@ Result<std::vector<StoredTensor>> parse_safetensors(std::span<const std::byte> b
   const auto data = bytes.subspan(sizeof(uint64_t) + header->size());
   for (Entry& entry : entries)
     if (auto status = place(entry, data, name); !status) return std::move(status).error();
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
+  });
   if (auto status = check_overlap(entries, name); !status) return std::move(status).error();
 
   std::vector<StoredTensor> out;
