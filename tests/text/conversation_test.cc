@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "text/chat_template.h"
 
@@ -104,6 +106,31 @@ TEST(Conversation, ErrorsSayWhatIsWrong) {
     if (conversation.ok()) continue;
     EXPECT_NE(conversation.error().message.find(expected), std::string::npos) << conversation.error().message;
   }
+}
+
+TEST(Conversation, ServesManyThreads) {
+  const auto compiled = ChatTemplate::compile(
+      "{% set ns = namespace(n=0) %}{% for m in messages if m.role == 'user' %}{% set ns.n = ns.n + loop.length %}"
+      "{{ m | tojson }}{{ m.content | upper }}{{ messages | map(attribute='role') | unique | list }}{% endfor %}{{ "
+      "ns.n }}");
+  const auto conversation =
+      Conversation::parse(R"([{"role": "user", "content": "a<b"}, {"role": "user", "content": "c"}])");
+  ASSERT_TRUE(compiled.ok() && conversation.ok());
+  const auto text = [&] {
+    std::string out;
+    for (const RenderedPart& part : compiled->render(*conversation, {}).value()) out += part.text;
+    return out;
+  };
+  const std::string expected = text();
+  std::vector<std::string> texts(4);
+  std::vector<std::thread> threads;
+  for (std::string& out : texts) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) out = text();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& out : texts) EXPECT_EQ(out, expected);
 }
 
 TEST(Conversation, ChoosesAmongTheTemplatesOfAModel) {
