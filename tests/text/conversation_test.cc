@@ -118,10 +118,13 @@ TEST(Conversation, ServesManyThreads) {
   ASSERT_TRUE(compiled.ok() && conversation.ok());
   const auto text = [&] {
     std::string out;
-    for (const RenderedPart& part : compiled->render(*conversation, {}).value()) out += part.text;
+    const auto parts = compiled->render(*conversation, {});
+    if (!parts) return parts.error().message;
+    for (const RenderedPart& part : *parts) out += part.text;
     return out;
   };
   const std::string expected = text();
+  EXPECT_NE(expected.find("C['user']4"), std::string::npos) << expected;
   std::vector<std::string> texts(4);
   std::vector<std::thread> threads;
   for (std::string& out : texts) {
