@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
+#include <new>
 
 #include "base/checked.h"
 #include "base/log.h"
@@ -176,18 +177,20 @@ class Conversion {
 
   void work(int member) {
     Buffers buffers;
-    for (uint64_t i = next_++; i < pieces_.count() && !stop_; i = next_++) {
+    while (!stop_) {
+      const uint64_t i = next_++;  // from here on it is done, so that the first wrong piece is always found
+      if (i >= pieces_.count()) return;
       if (options_.cancel != nullptr && options_.cancel->load()) {
         return note(i, fail(ErrorKind::cancelled, "the conversion was cancelled"));
       }
       const Piece piece = pieces_[i];
-      if (auto status = convert(piece, buffers); !status) return note(i, std::move(status).error());
+      if (auto status = write_piece(piece, buffers); !status) return note(i, std::move(status).error());
       finished(piece);
       if (member == 0 && options_.progress) options_.progress(done_bytes_, total_bytes_);
     }
   }
 
-  Status convert(const Piece& piece, Buffers& buffers) {
+  Status write_piece(const Piece& piece, Buffers& buffers) try {
     const Tensor& tensor = *plan_.sources[piece.tensor];
     const TensorEntry& entry = plan_.entries[piece.tensor];
     if (piece.first_row == 0) source_.will_read(tensor);
@@ -208,6 +211,9 @@ class Conversion {
     }
     if (auto status = format::encode(entry.type, buffers.values, buffers.out, isa_); !status) return status;
     return writer_.write(piece.tensor, offset, buffers.out);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorKind::limit, "tensor '{}': not enough memory for a row of {} values",
+                plan_.sources[piece.tensor]->name, plan_.sources[piece.tensor]->row_length());
   }
 
   void finished(const Piece& piece) {
