@@ -27,7 +27,7 @@ def best(work, times=5):
 
 def main():
     program, text_path, *names = sys.argv[1:]
-    text = open(text_path, encoding='utf-8').read()
+    text = open(text_path, encoding='utf-8').read()[:700_000]  # bpe-openai takes no more than 200,000 tokens
     print('| vocabulary | the other library | it encodes | Gale encodes | Gale reads and creates |\n|---|---|---|---|---|')
     with tempfile.TemporaryDirectory() as folder:
         for name in names or NAMES:

@@ -288,6 +288,20 @@ void fill_byte_tokens(const VocabularySource& source, TokenizerData& data) {
   }
 }
 
+// Which bytes stand side by side in some token.
+void fill_joins(TokenizerData& data) {
+  // Where a word that is a token is not merged, no other words may be made.
+  data.joins_bytes.assign(65536, data.whole_words);
+  data.joins_space.fill(data.whole_words);
+  for (const std::string_view key : data.keys) {
+    for (size_t i = 1; i < key.size(); ++i) {
+      const auto before = static_cast<uint8_t>(key[i - 1]);
+      data.joins_bytes[static_cast<size_t>(before) << 8 | static_cast<uint8_t>(key[i])] = true;
+      if (key[i] == space_mark[0] && key.substr(i).starts_with(space_mark)) data.joins_space[before] = true;
+    }
+  }
+}
+
 Status fill_characters(const VocabularySource& source, TokenizerData& data) {
   const bool gemma4 = source.model == "gemma4";
   const bool unigram = source.model == "t5";
@@ -319,11 +333,7 @@ Status fill_characters(const VocabularySource& source, TokenizerData& data) {
     const char c = static_cast<char>(byte);
     if (data.byte_tokens[byte] < 0) data.byte_tokens[byte] = data.find_spellable({&c, 1});
   }
-  for (const std::string_view key : data.keys) {
-    for (size_t at = key.find(space_mark, 1); at < key.size(); at = key.find(space_mark, at + 1)) {
-      data.joins_space[static_cast<uint8_t>(key[at - 1])] = true;
-    }
-  }
+  fill_joins(data);
   if (auto status = check_scores(source); !status) return std::move(status).error();
   if (unigram) {
     data.joining = Joining::unigram;

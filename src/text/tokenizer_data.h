@@ -65,7 +65,10 @@ struct TokenizerData {
   std::vector<uint32_t> priorities;  // Joining::unions: of each token, lowest first
   Unigram unigram;                   // Joining::unigram
   std::array<Token, 256> byte_tokens{};
-  std::array<bool, 256> joins_space{};  // Alphabet::characters: some token holds this byte followed by U+2581
+  // Alphabet::characters: some token holds this byte followed by U+2581; these two bytes side by side (first * 256 +
+  // second).
+  std::array<bool, 256> joins_space{};
+  std::vector<bool> joins_bytes;
   std::vector<Token> replacement;       // Alphabet::bytes: U+FFFD, if the vocabulary can spell it
   SpecialTokens specials;
   SpecialTokens normalized_specials;  // looked for after normalisation
