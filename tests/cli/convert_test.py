@@ -1,5 +1,6 @@
 """`gale convert`: models of every type answer as they should, wrong calls say what is wrong, nothing is left behind."""
 import array
+import json
 import math
 import os
 import resource
@@ -85,6 +86,28 @@ class Convert(unittest.TestCase):
         folder = os.path.join(oracle_models.make(arch='qwen3', hf='bf16'), 'hf')
         self.fails(folder, self.path('x.gguf'), '--type', 'q8_0', says=("'qwen3'", folder))
         self.assertFalse(os.path.exists(self.path('x.gguf')))
+
+    def test_tensors_that_nobody_knows(self):
+        source = self.path('source')
+        shutil.copytree(os.path.join(oracle_models.make(arch='llama', hf='bf16'), 'hf'), source)
+        weights = os.path.join(source, 'model.safetensors')
+        with open(weights, 'rb') as f:
+            header = json.loads(f.read(int.from_bytes(f.read(8), 'little')))
+            data = f.read()
+        long_name = 'vision_tower.' + 'x' * 60
+        for name in ('odd.one', long_name):
+            header[name] = {'dtype': 'F32', 'shape': [2], 'data_offsets': [len(data), len(data) + 8]}
+            data += b'\0\0\x80\x3f' * 2
+        head = json.dumps(header).encode()
+        with open(weights, 'wb') as f:
+            f.write(len(head).to_bytes(8, 'little') + head + data)
+        out = self.path('out.gguf')
+        done = gale('convert', source, out, '--type', 'q8_0')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"'{long_name}' is left out", done.stderr)
+        tensors = {t[0]: t[3][:8] for t in oracle_models.Gguf(out).tensors}
+        self.assertEqual(tensors.get('odd.one'), b'\0\0\x80\x3f' * 2)
+        self.assertNotIn(long_name, tensors)
 
     def test_what_inspect_says(self):
         out = self.path('out.gguf')
