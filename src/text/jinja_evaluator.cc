@@ -118,7 +118,7 @@ class Evaluator {
     state->depth = depth;
     if (stmt.condition != nullptr) filter_items(stmt, scope, items, *state);
     if (stmt.recursive) {
-      captured_.push_back(scope);
+      capture(scope);
       state->recurse = [this, &stmt, weak = std::weak_ptr<Scope>(scope), depth](Context&, const Value& next) {
         const ScopePtr target = weak.lock();
         return collect([&] { loop(stmt, target, next, depth + 1); });
@@ -228,8 +228,15 @@ class Evaluator {
     write(*to_text(context_, call(context_, callee, arguments)));
   }
 
+  // Keeps the scope to the end of the render, for functions that refer to it.
+  void capture(const ScopePtr& scope) {
+    if (!captured_.empty() && captured_.back() == scope) return;
+    context_.charge_steps(16);  // it stays: some hundred bytes
+    captured_.push_back(scope);
+  }
+
   Value make_macro(const Stmt& stmt, const ScopePtr& scope) {
-    if (captured_.empty() || captured_.back() != scope) captured_.push_back(scope);
+    capture(scope);
     Function macro;
     macro.name = stmt.head.name;
     macro.macro = &stmt.head;
