@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_reason.h"
+
 namespace gale::format {
 namespace {
 
@@ -101,17 +103,6 @@ Result<Json> parse_json(std::string_view text, const std::string& name) {
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
     return fail(ErrorKind::invalid_input, "{}: {}", name, builder.error);
   return std::move(builder.root);
-}
-
-std::string json_reason(std::string_view what) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..."
-  if (what.starts_with("[")) what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
-  // Long texts of the file stand in the message; the place comes first.
-  constexpr size_t kMost = 240;
-  if (what.size() <= kMost) return std::string(what);
-  size_t end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(what[end]) & 0xC0) == 0x80) --end;
-  return std::string(what.substr(0, end)) + "...";
 }
 
 }  // namespace gale::format

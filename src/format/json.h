@@ -40,7 +40,4 @@ std::string_view kind_name(const Json& json);
 // twice, nested too deep, too large.
 Result<Json> parse_json(std::string_view text, const std::string& name);
 
-// The words of a parser's exception without the parser's own tags.
-std::string json_reason(std::string_view what);
-
 }  // namespace gale::format

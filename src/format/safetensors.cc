@@ -14,7 +14,6 @@
 
 #include "base/checked.h"
 #include "base/json_reason.h"
-#include "format/json.h"
 #include "format/metadata.h"
 
 namespace gale::format {
