@@ -88,13 +88,12 @@ Status read_tokenizer_config(Vocabulary& vocabulary, const JsonValue& root, bool
     if (auto status = read_added_tokens_decoder(vocabulary, *decoder); !status) return status;
   }
   set_ids(vocabulary, root);
-  if (!has_added_tokens) {
-    for (const auto& [key, flag] : {std::pair{"add_bos_token", &vocabulary.facts.add_bos},
-                                    std::pair{"add_eos_token", &vocabulary.facts.add_eos}}) {
-      const auto value = root.find_boolean(key);
-      if (!value) return value.error();
-      if (value->has_value()) *flag = **value;
-    }
+  // These go before what tokenizer.json's template says: the library makes a new template of them.
+  for (const auto& [key, flag] :
+       {std::pair{"add_bos_token", &vocabulary.facts.add_bos}, std::pair{"add_eos_token", &vocabulary.facts.add_eos}}) {
+    const auto value = root.find_boolean(key);
+    if (!value) return value.error();
+    if (value->has_value()) *flag = **value;
   }
   if (const auto chat = root.find("chat_template")) {
     if (auto status = read_chat_templates(vocabulary, *chat); !status) return status;
@@ -102,8 +101,11 @@ Status read_tokenizer_config(Vocabulary& vocabulary, const JsonValue& root, bool
   return {};
 }
 
-// The ids of eos_token_id, one or several; bos_token_id.
+// The ids of eos_token_id, one or several; bos_token_id. Of models that see, too: theirs lie in text_config.
 Status read_model_config(Vocabulary& vocabulary, const JsonValue& root) {
+  if (const auto inner = root.find("text_config")) {
+    if (auto status = read_model_config(vocabulary, *inner); !status) return status;
+  }
   const auto count = static_cast<int64_t>(vocabulary.tokens.size());
   const auto known = [&](int64_t id) { return id >= 0 && id < count; };
   if (const auto eos = root.find("eos_token_id")) {

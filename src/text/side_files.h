@@ -14,8 +14,7 @@ constexpr int64_t highest_id(size_t count) {
 // An entry of added_tokens (tokenizer.json) or added_tokens_decoder (tokenizer_config.json).
 Status add_token(Vocabulary& vocabulary, int64_t id, const JsonValue& entry);
 
-// Added tokens, ids and flags, chat template. `has_added_tokens`: the vocabulary knows its added tokens already, and
-// whether it adds BOS and EOS.
+// Added tokens, ids and flags, chat template. `has_added_tokens`: the vocabulary knows its added tokens already.
 Status apply_side_files(Vocabulary& vocabulary, const SideFiles& beside, bool has_added_tokens);
 
 }  // namespace gale::text
