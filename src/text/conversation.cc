@@ -3,6 +3,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "base/json_reason.h"
 #include "text/conversation_state.h"
 #include "text/unicode.h"
 
@@ -67,11 +68,9 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return put(make_sequence(context_, std::move(items)));
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
-    const std::string_view text = error.what();
-    const size_t tag = text.find("] ");  // behind "[json.exception.parse_error.101] "
     std::string storage;
     size_t changed = 0;  // the message quotes the input
-    syntax_error_ = repair_utf8(tag == std::string_view::npos ? text : text.substr(tag + 2), storage, &changed);
+    syntax_error_ = repair_utf8(json_reason(error.what()), storage, &changed);
     return false;
   }
 

@@ -1,11 +1,12 @@
-// The JSON parser, and typed reading of values.
+// Builds documents from the events of the JSON library, and reads typed values from them.
 #include "text/json_document.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "text/unicode.h"
+#include "base/json_reason.h"
 
 namespace gale::text {
 namespace {
@@ -17,245 +18,97 @@ std::string_view name_of(JsonKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 }  // namespace
 
-class JsonParser {
+class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonParser(std::string_view text, std::string_view name) {
-    document_.text_ = text;
-    document_.name_ = name;
+  JsonBuilder(JsonDocument& document, size_t text_size) : nodes_(document.nodes_), bytes_(document.bytes_) {
+    nodes_.reserve(text_size / 16 + 16);
+    bytes_.reserve(text_size);
   }
+  const std::string& problem() const { return problem_; }
 
-  Result<JsonDocument> run() {
-    const std::string_view text = document_.text_;
-    if (text.size() >= UINT32_MAX)
-      return fail(ErrorKind::limit, "{} has {} bytes; at most {} are possible", document_.name_, text.size(),
-                  UINT32_MAX - 1);
-    if (text.starts_with("\xEF\xBB\xBF")) at_ = 3;
-    document_.nodes_.reserve(text.size() / 16 + 16);
-    if (!value(0)) return error();
-    skip_space();
-    if (at_ != text.size()) {
-      problem_ = "more text behind the value";
-      return error();
-    }
-    return std::move(document_);
+  bool null() override { return add({.kind = JsonKind::null}); }
+  bool boolean(bool value) override { return add({.length = value ? 1u : 0u, .kind = JsonKind::boolean}); }
+  bool number_integer(number_integer_t value) override { return add_bytes(JsonKind::number, fmt::to_string(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return add_bytes(JsonKind::number, fmt::to_string(value)); }
+  bool number_float(number_float_t, const string_t& digits) override { return add_bytes(JsonKind::number, digits); }
+  bool string(string_t& value) override { return add_bytes(JsonKind::string, value); }
+  bool binary(binary_t&) override { return false; }  // not in JSON text
+  bool key(string_t& value) override {
+    append(JsonKind::string, value);  // members are counted with their values
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(JsonKind::object); }
+  bool start_array(std::size_t) override { return open(JsonKind::array); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    problem_ = "no valid JSON: " + json_reason(error.what());
+    return false;
   }
 
  private:
   using Node = JsonDocument::Node;
 
-  Error error() const {
-    const std::string_view before = document_.text_.substr(0, at_);
-    const auto lines = std::count(before.begin(), before.end(), '\n');
-    const size_t last = before.rfind('\n');
-    const size_t column = last == std::string_view::npos ? before.size() : before.size() - last - 1;
-    return fail(ErrorKind::invalid_input, "{}: not valid JSON at line {}, column {} (byte {}): {}", document_.name_,
-                lines + 1, column + 1, at_, problem_);
-  }
-
-  bool refuse(const char* problem) {
-    problem_ = problem;
-    return false;
-  }
-
-  char peek() const { return at_ < document_.text_.size() ? document_.text_[at_] : '\0'; }
-
-  void skip_space() {
-    while (at_ < document_.text_.size()) {
-      const char c = document_.text_[at_];
-      if (c != ' ' && c != '\n' && c != '\r' && c != '\t') return;
-      ++at_;
-    }
-  }
-
-  Node& open(JsonKind kind) {
-    Node& node = document_.nodes_.emplace_back();
+  void append(JsonKind kind, std::string_view bytes) {
+    Node node = {.begin = static_cast<uint32_t>(bytes_.size()), .length = static_cast<uint32_t>(bytes.size())};
     node.kind = kind;
-    node.next = static_cast<uint32_t>(document_.nodes_.size());
-    return node;
+    node.next = static_cast<uint32_t>(nodes_.size()) + 1;
+    nodes_.push_back(node);
+    bytes_ += bytes;
   }
 
-  bool value(size_t depth) {
-    skip_space();
-    switch (peek()) {
-      case '{':
-        return members(JsonKind::object, '}', depth);
-      case '[':
-        return members(JsonKind::array, ']', depth);
-      case '"':
-        return string();
-      case 't':
-        return word("true", JsonKind::boolean, 1);
-      case 'f':
-        return word("false", JsonKind::boolean, 0);
-      case 'n':
-        return word("null", JsonKind::null, 0);
-      default:
-        return number();
-    }
-  }
-
-  bool word(std::string_view expected, JsonKind kind, uint32_t length) {
-    if (!document_.text_.substr(at_).starts_with(expected)) return refuse("a value was expected");
-    at_ += expected.size();
-    open(kind).length = length;
+  bool add_bytes(JsonKind kind, std::string_view bytes) {
+    count();
+    append(kind, bytes);
     return true;
   }
 
-  bool number() {
-    const size_t begin = at_;
-    const auto digits = [&] {
-      const size_t first = at_;
-      while (peek() >= '0' && peek() <= '9') ++at_;
-      return at_ > first;
-    };
-    if (peek() == '-') ++at_;
-    if (peek() == '0') {
-      ++at_;
-    } else if (!digits()) {
-      at_ = begin;
-      return refuse("a value was expected");
-    }
-    if (peek() == '.') {
-      ++at_;
-      if (!digits()) return refuse("a digit was expected");
-    }
-    if (peek() == 'e' || peek() == 'E') {
-      ++at_;
-      if (peek() == '+' || peek() == '-') ++at_;
-      if (!digits()) return refuse("a digit was expected");
-    }
-    Node& node = open(JsonKind::number);
-    node.begin = static_cast<uint32_t>(begin);
-    node.length = static_cast<uint32_t>(at_ - begin);
+  bool add(Node node) {
+    count();
+    node.next = static_cast<uint32_t>(nodes_.size()) + 1;
+    nodes_.push_back(node);
     return true;
   }
 
-  bool members(JsonKind kind, char end, size_t depth) {
-    if (depth == deepest) return refuse("too many lists and objects inside each other");
-    const size_t index = document_.nodes_.size();
-    open(kind);
-    ++at_;
-    uint32_t count = 0;
-    skip_space();
-    while (peek() != end) {
-      if (count > 0) {
-        if (peek() != ',')
-          return refuse(kind == JsonKind::object ? "',' or '}' was expected" : "',' or ']' was expected");
-        ++at_;
-        skip_space();
-      }
-      if (kind == JsonKind::object) {
-        if (peek() != '"') return refuse("a key was expected");
-        if (!string()) return false;
-        skip_space();
-        if (peek() != ':') return refuse("':' was expected");
-        ++at_;
-      }
-      if (!value(depth + 1)) return false;
-      ++count;
-      skip_space();
+  bool open(JsonKind kind) {
+    if (open_.size() == deepest) {
+      problem_ = fmt::format("lists and objects nested more than {} deep", deepest);
+      return false;
     }
-    ++at_;
-    document_.nodes_[index].length = count;
-    document_.nodes_[index].next = static_cast<uint32_t>(document_.nodes_.size());
+    add({.kind = kind});
+    open_.push_back(nodes_.size() - 1);
     return true;
   }
 
-  bool string() {
-    const std::string_view text = document_.text_;
-    const size_t begin = ++at_;
-    while (at_ < text.size() && text[at_] != '"' && text[at_] != '\\' && static_cast<uint8_t>(text[at_]) >= 0x20) ++at_;
-    if (at_ < text.size() && text[at_] == '\\') return escaped_string(begin);
-    if (at_ >= text.size()) return refuse("the text ends inside a string");
-    if (text[at_] != '"') return refuse("a control character inside a string");
-    Node& node = open(JsonKind::string);
-    node.begin = static_cast<uint32_t>(begin);
-    node.length = static_cast<uint32_t>(at_ - begin);
-    ++at_;
+  bool close() {
+    nodes_[open_.back()].next = static_cast<uint32_t>(nodes_.size());
+    open_.pop_back();
     return true;
   }
 
-  // `at_` is at the first backslash of the string that begins at `begin`.
-  bool escaped_string(size_t begin) {
-    const std::string_view text = document_.text_;
-    // An escape is longer than what it stands for, so all strings together fit the size of the file.
-    if (!document_.unescaped_) document_.unescaped_.reset(new char[text.size()]);
-    const size_t start = used_;
-    const auto put = [&](std::string_view bytes) {
-      std::copy(bytes.begin(), bytes.end(), document_.unescaped_.get() + used_);
-      used_ += bytes.size();
-    };
-    put(text.substr(begin, at_ - begin));
-    while (at_ < text.size() && text[at_] != '"') {
-      if (static_cast<uint8_t>(text[at_]) < 0x20) return refuse("a control character inside a string");
-      if (text[at_] != '\\') {
-        put(text.substr(at_++, 1));
-        continue;
-      }
-      const char code = at_ + 1 < text.size() ? text[at_ + 1] : '\0';
-      if (code == 'u') {
-        uint32_t point = 0;
-        if (!hex_escape(point)) return false;
-        std::string utf8;
-        append_utf8(utf8, point);
-        put(utf8);
-        continue;
-      }
-      constexpr std::string_view codes = "\"\\/bfnrt";
-      constexpr std::string_view meant = "\"\\/\b\f\n\r\t";
-      const size_t which = codes.find(code);
-      if (code == '\0' || which == std::string_view::npos) return refuse("an unknown escape");
-      put(meant.substr(which, 1));
-      at_ += 2;
-    }
-    if (at_ >= text.size()) return refuse("the text ends inside a string");
-    ++at_;
-    Node& node = open(JsonKind::string);
-    node.begin = static_cast<uint32_t>(start);
-    node.length = static_cast<uint32_t>(used_ - start);
-    node.unescaped = true;
-    return true;
+  // One value more in the array or object that is open.
+  void count() {
+    if (!open_.empty()) ++nodes_[open_.back()].length;
   }
 
-  // \uXXXX, or two of them that are one character.
-  bool hex_escape(uint32_t& point) {
-    const auto unit = [&](size_t at, uint32_t& value) {
-      value = 0;
-      if (at + 6 > document_.text_.size() || document_.text_[at] != '\\' || document_.text_[at + 1] != 'u')
-        return false;
-      for (size_t i = at + 2; i < at + 6; ++i) {
-        const int digit = hex_digit(document_.text_[i]);
-        if (digit < 0) return false;
-        value = value << 4 | static_cast<uint32_t>(digit);
-      }
-      return true;
-    };
-    if (!unit(at_, point)) return refuse("four hexadecimal digits were expected");
-    at_ += 6;
-    uint32_t low = 0;
-    if (point >= 0xD800 && point < 0xDC00 && unit(at_, low) && low >= 0xDC00 && low < 0xE000) {
-      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
-      at_ += 6;
-    }
-    return true;
-  }
-
-  JsonDocument document_;
-  size_t at_ = 0;
-  size_t used_ = 0;  // bytes of document_.unescaped_
-  const char* problem_ = "";
+  std::vector<Node>& nodes_;
+  std::string& bytes_;
+  std::vector<size_t> open_;  // from the root to the innermost array or object that is not closed yet
+  std::string problem_;
 };
 
 Result<JsonDocument> JsonDocument::parse(std::string_view text, std::string_view name) {
-  return JsonParser(text, name).run();
+  constexpr size_t kMostBytes = size_t{1} << 30;  // places and sizes have 32 bits
+  if (text.size() > kMostBytes)
+    return fail(ErrorKind::limit, "{} has {} bytes; at most {} are possible", name, text.size(), kMostBytes);
+  JsonDocument document;
+  document.name_ = name;
+  JsonBuilder builder(document, text.size());
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
+    return fail(ErrorKind::invalid_input, "{}: {}", name, builder.problem());
+  return document;
 }
 
 JsonKind JsonValue::kind() const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,29 +53,24 @@ class JsonValue {
 
 class JsonDocument {
  public:
-  // `text` must outlive this; `name` is the file's, for messages. Errors: what is no JSON, with line and column.
+  // `name` is the file's, for messages. Errors: what is no JSON, with line and column; nested too deep; too large.
   static Result<JsonDocument> parse(std::string_view text, std::string_view name);
   JsonValue root() const { return {this, 0}; }
 
  private:
   friend class JsonValue;
-  friend class JsonParser;
+  friend class JsonBuilder;
   // Values in the order of the file; a member of an object is its key, a string, and then its value.
   struct Node {
     uint32_t begin = 0;   // a string or number: of its bytes; else unused
     uint32_t length = 0;  // a string or number: bytes; an array or object: members; a boolean: 0 or 1
     uint32_t next = 0;    // index of the node behind this value and all in it
     JsonKind kind = JsonKind::null;
-    bool unescaped = false;  // the bytes lie in unescaped_, not in the file
   };
-  std::string_view bytes(const Node& node) const {
-    return unescaped_ && node.unescaped ? std::string_view(unescaped_.get() + node.begin, node.length)
-                                        : text_.substr(node.begin, node.length);
-  }
-  std::string_view text_;
+  std::string_view bytes(const Node& node) const { return std::string_view(bytes_).substr(node.begin, node.length); }
   std::string name_;
   std::vector<Node> nodes_;
-  std::unique_ptr<char[]> unescaped_;  // strings that had escapes; as long as the file at most
+  std::string bytes_;  // of all strings, without escapes, and numbers
 };
 
 }  // namespace gale::text

@@ -254,7 +254,7 @@ TEST(VocabularyDirectory, TakesTheBestThatIsThere) {
   folder.write("tokenizer.json", "{]");
   const std::string error = error_of(read_vocabulary_directory(folder.path()));
   EXPECT_NE(error.find(folder.path()), std::string::npos) << error;
-  EXPECT_NE(error.find("tokenizer.json: not valid JSON at line 1"), std::string::npos) << error;
+  EXPECT_NE(error.find("tokenizer.json: no valid JSON: parse error at line 1"), std::string::npos) << error;
 }
 
 TEST(VocabularyDirectory, TellsRanksFromSentencePieceByTheContent) {
@@ -325,11 +325,10 @@ TEST(JsonDocument, ReadsWhatJsonIs) {
     return document ? std::string(document->root().text_or_empty()) : "error: " + document.error().message;
   };
   EXPECT_EQ(read(R"("a\n\u00e9\ud83d\ude00\/")"), "a\n\u00E9\U0001F600/");
-  EXPECT_EQ(read(R"("\ud83d")"), "\xED\xA0\xBD");  // half a pair stays what it is
   EXPECT_EQ(read("\xEF\xBB\xBF \"a\" "), "a");
   for (const char* bad : {"", "\"a", "\"\\x\"", "\"\\u12g4\"", "[1,]", "{\"a\"}", "{a:1}", "01", "1.", "-", "tru",
-                          "\"a\" 1", "\"\n\"", "[", "{\"a\":1,}"}) {
-    EXPECT_TRUE(read(bad).starts_with("error: f: not valid JSON at line ")) << bad;
+                          "\"a\" 1", "\"\n\"", "[", "\"\\ud83d\"", "\"\xff\"", "{\"a\":1,}"}) {
+    EXPECT_TRUE(read(bad).starts_with("error: f: no valid JSON: parse error at line ")) << bad;
   }
   const auto document =
       JsonDocument::parse(R"({"a": [1, {"b": -2.5e1}], "c": null, "d": true, "a2": 12345678901234567890})", "f");
