@@ -42,8 +42,9 @@ Value get_item(Context& context, const Value& object, const Value& key);
 Value get_slice(Context& context, const Value& object, const Value& begin, const Value& end, const Value& step);
 Value call(Context& context, const Value& callee, const Arguments& arguments);
 
-// Methods (jinja_methods.cc); an empty result: there is none of that name.
+// Methods (jinja_methods.cc, jinja_container_methods.cc); an empty result: there is none of that name.
 std::optional<Value> find_method(Context& context, const Value& object, std::string_view name);
+std::optional<Value> find_container_method(Context& context, const Value& object, std::string_view name);
 enum class Case { lower, upper, title, fold };
 MarkedText change_case(const MarkedText& text, Case wanted);
 // `wanted` is asked once per character, in order.
