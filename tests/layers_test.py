@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     'cli': {'base', 'format', 'text', 'model', 'exec', 'exec/cpu', 'exec/reference', 'engine'},
 }
 # Libraries from outside, and where they are kept.
-LIBRARY_HOMES = {'nlohmann': {'.cc'}, 'fmt': {'.cc', '.h'}, 'histedit.h': {'.cc'}}
+LIBRARY_HOMES = {'nlohmann': {'.cc'}, 'fmt': {'.cc', '.h'}, 'histedit.h': {'.cc'},
+                 'utf8proc.h': {'.cc'}, 'pcre2.h': {'.cc'}}
 
 MOST_LINES = 500
 MOST_KERNEL_LINES = 900  # src/exec/cpu
