@@ -69,7 +69,7 @@ struct TokenizerData {
   // second).
   std::array<bool, 256> joins_space{};
   std::vector<bool> joins_bytes;
-  std::vector<Token> replacement;       // Alphabet::bytes: U+FFFD, if the vocabulary can spell it
+  std::vector<Token> replacement;  // Alphabet::bytes: U+FFFD, if the vocabulary can spell it
   SpecialTokens specials;
   SpecialTokens normalized_specials;  // looked for after normalisation
   std::unique_ptr<std::atomic<Whole>[]> whole;

@@ -194,7 +194,7 @@ TEST(TokenizerJson, FilesBesideItNameTokens) {
   ASSERT_EQ(made.vocabulary.named_chat_templates.size(), 1u);
   EXPECT_EQ(made.vocabulary.named_chat_templates[0], (std::pair<std::string, std::string>("tool_use", "B")));
   EXPECT_EQ(make(json).tokenizer->bos(), -1);  // nothing names one: there is none
-  SideFiles flags;  // they go before the template
+  SideFiles flags;                             // they go before the template
   flags.tokenizer_config = R"({"bos_token": "<s>", "add_bos_token": true})";
   flags.config = R"({"text_config": {"eos_token_id": 258}})";
   EXPECT_EQ(make(json, flags).encode("x", {.add_bos_eos = true}), (Tokens{256, 'x'}));
