@@ -125,8 +125,8 @@ class Evaluator {
       };
     }
     bool completed = false;  // some iteration came to its end: as jinja2 has it, `else` asks for that, not for items
-    for (size_t i = 0; has_item(*state, i); ++i) {
-      context_.charge_steps(4);  // a scope and its names
+    for (size_t i = 0; has_item(*state, i); i = state->index + 1) {  // the body may use items up
+      context_.charge_steps(4);                                      // a scope and its names
       state->index = i;
       const ScopePtr body = inner(scope);
       body->names.emplace("loop", state);

@@ -374,6 +374,11 @@ bool contains(Context& context, const Value& container, const Value& item) {
     return false;
   }
   if (is_undefined(container)) return false;
+  if (std::holds_alternative<std::shared_ptr<Loop>>(container)) {
+    const auto items = iterate(context, container);
+    return std::any_of(items->items.begin(), items->items.end(),
+                       [&](const Value& other) { return equal(context, other, item); });
+  }
   raise("argument of type '{}' is not iterable", type_name(container));
 }
 

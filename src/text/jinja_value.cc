@@ -339,9 +339,14 @@ std::shared_ptr<const Sequence> iterate(Context& context, const Value& value) {
     }
     return items;
   }
-  if (const auto* loop = std::get_if<std::shared_ptr<Loop>>(&value)) {
-    has_item(**loop, SIZE_MAX);
-    return (*loop)->items;
+  if (const auto* found = std::get_if<std::shared_ptr<Loop>>(&value)) {
+    // What is left of the loop, which is over then; jinja2 gives pairs of item and loop.
+    Loop& loop = **found;
+    for (; has_item(loop, loop.index + 1); ++loop.index) {
+      items->items.push_back(make_sequence(context, {loop.items->items[loop.index + 1], value}, SequenceKind::tuple));
+    }
+    items->depth = loop.items->depth + 2;
+    return items;
   }
   raise("'{}' object is not iterable", type_name(value));
 }
