@@ -18,9 +18,9 @@ namespace {
 
 using format::TensorType;
 
-constexpr TensorType kTypes[] = {TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q8_0,
-                                 TensorType::q4_k, TensorType::q5_k, TensorType::q6_k, TensorType::f16,
-                                 TensorType::bf16, TensorType::f32};
+constexpr TensorType kTypes[] = {TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q5_1,
+                                 TensorType::q8_0, TensorType::q4_k, TensorType::q5_k, TensorType::q6_k,
+                                 TensorType::f16,  TensorType::bf16, TensorType::f32};
 constexpr size_t kLength = 2048;
 
 // On whole cache lines, as the buffers of the executor are.

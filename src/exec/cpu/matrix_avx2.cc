@@ -75,6 +75,26 @@ struct Q5_0 {
   };
 };
 
+struct Q5_1 {
+  using Head = NoHead;
+  static constexpr int kBlocks = 1, kTogether = 8, kRegisterColumns = 6;
+  static constexpr bool kOffset = false;
+  static constexpr size_t kHeadBytes = 0, kBlockBytes = kHeight * 24;
+  struct Block {
+    const std::byte* p;
+    Block(const std::byte* p, const Head&, int) : p(p) {}
+    template <int N>
+    [[gnu::always_inline]] void dots(const Values* x, __m256i* dots) const {
+      dots_five_bits<N>(p + 4 * kHeight, p + 8 * kHeight, x, dots);
+    }
+    static int32_t offset(const int32_t*) { return 0; }
+    [[gnu::always_inline]] __m256 add(__m256 acc, __m256i dot, float scale, float sum, int32_t) const {
+      acc = _mm256_fmadd_ps(_mm256_mul_ps(load_halves(p), _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(dot), acc);
+      return _mm256_fmadd_ps(load_halves(p + 2 * kHeight), _mm256_set1_ps(sum), acc);
+    }
+  };
+};
+
 // Bytes 0 .. 255 are split into two nibbles, so that 16-bit sums hold all 8 products of each.
 struct Q8_0 {
   using Head = NoHead;
@@ -156,6 +176,8 @@ MatrixKernel kernel(TensorType type, int columns) {
       return for_columns<Q4_1, QuantisedKernel>(columns);
     case TensorType::q5_0:
       return for_columns<Q5_0, QuantisedKernel>(columns);
+    case TensorType::q5_1:
+      return for_columns<Q5_1, QuantisedKernel>(columns);
     case TensorType::q8_0:
       return for_columns<Q8_0, QuantisedKernel>(columns);
     case TensorType::f32:

@@ -112,6 +112,20 @@ struct Q5_0 {
   static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
 };
 
+struct Q5_1 {
+  static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 24 * kHeight;
+  static constexpr int kOffset = 0;
+  static constexpr bool kMinimum = true, kHalfScales = false;
+  using Head = NoHead;
+  static Groups groups(const std::byte* at) {
+    Groups groups = decode_nibbles(at + 2 * kHalves + kVector);
+    add_fifth_bits(groups, load(at + 2 * kHalves));
+    return groups;
+  }
+  static __m512 scale(const Head&, const std::byte* at, size_t) { return load_halves(at); }
+  static __m512 minimum(const Head&, const std::byte* at, size_t) { return load_halves(at + kHalves); }
+};
+
 struct Q8_0 {
   static constexpr size_t kParts = 1, kHeadBytes = 0, kPartBytes = 34 * kHeight;
   static constexpr int kOffset = 128;
@@ -362,6 +376,8 @@ MatrixKernel choose_kernel(TensorType type, int columns) {
       return choose_int8<Q4_1>(columns);
     case q5_0:
       return choose_int8<Q5_0>(columns);
+    case q5_1:
+      return choose_int8<Q5_1>(columns);
     case q8_0:
       return choose_int8<Q8_0>(columns);
     case q4_k:

@@ -26,7 +26,7 @@ size_t panel_bytes(PanelKind kind, size_t row_length, int columns);
 // set (u: weight as stored without offset, x: int8 activations, I: exact integer arithmetic, all products with float
 // are rounded once, fma is fused; for every block of 32 in rising order):
 //   Q4_0  acc = fma(d * scale, float(I(u.x - 8 S)), acc)      S = sum of x; Q5_0: 16, Q8_0: 128 in place of 8
-//   Q4_1  acc = fma(d * scale, float(I(u.x)), acc); acc = fma(m, sum, acc)
+//   Q4_1, Q5_1  acc = fma(d * scale, float(I(u.x)), acc); acc = fma(m, sum, acc)
 //   Q4_K, Q5_K  acc = fma((d * float(sc)) * scale, float(I(u.x)), acc); acc = fma(-(dmin * float(mn)), sum, acc)
 //   Q6_K  acc = fma(d * scale, float(I(sc0 (u.x - 32 S0) + sc1 (u.x - 32 S1))), acc), over the two halves of the block
 //   F32, F16, BF16   acc = fma(w, x, acc) for every value in rising order

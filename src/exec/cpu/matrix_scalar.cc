@@ -96,6 +96,8 @@ MatrixKernel choose_kernel(TensorType type, int columns) {
       return choose_columns<q4_1, kHeight>(columns);
     case q5_0:
       return choose_columns<q5_0, kHeight>(columns);
+    case q5_1:
+      return choose_columns<q5_1, kHeight>(columns);
     case q8_0:
       return choose_columns<q8_0, kHeight>(columns);
     case q4_k:

@@ -32,6 +32,8 @@ constexpr BlockSize block_size(format::TensorType type) {
       return {32, 2 + 2 + 16};
     case q5_0:
       return {32, 2 + 4 + 16};
+    case q5_1:
+      return {32, 2 + 2 + 4 + 16};
     case q8_0:
       return {32, 2 + 32};
     case q4_k:
@@ -57,7 +59,7 @@ constexpr int stored_offset(format::TensorType type) {
 
 constexpr bool has_minimum(format::TensorType type) {
   using enum format::TensorType;
-  return type == q4_1 || type == q4_k || type == q5_k;
+  return type == q4_1 || type == q5_1 || type == q4_k || type == q5_k;
 }
 
 // 32 values of one row: value = d * half_scale * (u - offset) + minimum. half_scale is 1 except for Q6_K.
@@ -126,6 +128,10 @@ void read_row_block(const std::byte* tile_row, int height, size_t block, int row
   } else if constexpr (kType == q5_0) {
     read_nibbles(tile + 6 * h, h, row, out.u);
     add_fifth_bits(load<uint32_t>(tile + 2 * h + 4 * row), out.u);
+  } else if constexpr (kType == q5_1) {
+    out.minimum = load_half(tile + 2 * h + 2 * row);
+    read_nibbles(tile + 8 * h, h, row, out.u);
+    add_fifth_bits(load<uint32_t>(tile + 4 * h + 4 * row), out.u);
   } else if constexpr (kType == q8_0) {
     for (int s = 0; s < 8; ++s) std::memcpy(out.u + 4 * s, tile + 2 * h + 4 * (s * h + row), 4);
   } else if constexpr (kType == q4_k || kType == q5_k) {

@@ -24,11 +24,10 @@ struct Placement {
 
 Result<size_t> tile_row_size_of(Weight weight, uint32_t height) {
   if (!has_matrix_kernel(weight->type)) {
-    return fail(
-        ErrorKind::unsupported,
-        "tensor '{}' has type {}, for which there is no CPU kernel; there are kernels for Q4_0, Q4_1, Q5_0, Q8_0, "
-        "Q4_K, Q5_K, Q6_K, F16, BF16 and F32",
-        weight->name, format::type_name(weight->type));
+    return fail(ErrorKind::unsupported,
+                "tensor '{}' has type {}, for which there is no CPU kernel; there are kernels for Q4_0, Q4_1, Q5_0, "
+                "Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, F16, BF16 and F32",
+                weight->name, format::type_name(weight->type));
   }
   return tile_row_bytes(weight->type, height, weight->row_length());
 }

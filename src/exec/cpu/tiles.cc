@@ -41,6 +41,11 @@ void unpack_halves(const std::byte* file, uint8_t* u) {
   }
 }
 
+// Bit i is the fifth of value i.
+void add_fifth_bits(uint32_t fifth, uint8_t* u) {
+  for (int i = 0; i < 32; ++i) u[i] |= static_cast<uint8_t>((fifth >> i & 1) << 4);
+}
+
 // Values of sub-block `part` of a Q4_K or Q5_K block, whose nibbles start at `nibbles`.
 void unpack_part(const std::byte* nibbles, size_t part, uint8_t* u) {
   for (size_t i = 0; i < 32; ++i) u[i] = static_cast<uint8_t>(nibbles[part / 2 * 32 + i]) >> (part % 2 ? 4 : 0) & 15;
@@ -60,10 +65,15 @@ void write_block(const std::byte* file, std::byte* tile, size_t h, size_t r) {
     write_nibbles(u, tile + 4 * h, h, r);
   } else if constexpr (kType == q5_0) {
     unpack_halves(file + 6, u);
-    const uint32_t fifth = load<uint32_t>(file + 2);
-    for (int i = 0; i < 32; ++i) u[i] |= static_cast<uint8_t>((fifth >> i & 1) << 4);
+    add_fifth_bits(load<uint32_t>(file + 2), u);
     store(tile + 2 * h + 4 * r, fifth_word(u));
     write_nibbles(u, tile + 6 * h, h, r);
+  } else if constexpr (kType == q5_1) {
+    std::memcpy(tile + 2 * h + 2 * r, file + 2, 2);
+    unpack_halves(file + 8, u);
+    add_fifth_bits(load<uint32_t>(file + 4), u);
+    store(tile + 4 * h + 4 * r, fifth_word(u));
+    write_nibbles(u, tile + 8 * h, h, r);
   } else if constexpr (kType == q8_0) {
     for (size_t s = 0; s < 8; ++s)
       store(tile + 2 * h + 4 * (s * h + r), load<uint32_t>(file + 2 + 4 * s) ^ 0x80808080u);
@@ -164,6 +174,8 @@ void make_tile_row_scalar(TensorType type, uint32_t height, size_t row_length, c
       return write_rows<q4_1>(height, row_length, file_rows, rows, tile_row);
     case q5_0:
       return write_rows<q5_0>(height, row_length, file_rows, rows, tile_row);
+    case q5_1:
+      return write_rows<q5_1>(height, row_length, file_rows, rows, tile_row);
     case q8_0:
       return write_rows<q8_0>(height, row_length, file_rows, rows, tile_row);
     case q4_k:
@@ -203,6 +215,8 @@ void decode_tile_row(TensorType type, uint32_t height, size_t row_length, const 
       return decode_row<q4_1>(h, row_length, tile_row, r, out);
     case q5_0:
       return decode_row<q5_0>(h, row_length, tile_row, r, out);
+    case q5_1:
+      return decode_row<q5_1>(h, row_length, tile_row, r, out);
     case q8_0:
       return decode_row<q8_0>(h, row_length, tile_row, r, out);
     case q4_k:

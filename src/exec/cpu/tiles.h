@@ -18,6 +18,7 @@ namespace gale::exec {
 //   Q4_0   f16 d[H] | nibbles
 //   Q4_1   f16 d[H] | f16 m[H] | nibbles
 //   Q5_0   f16 d[H] | u32 fifth[H] | nibbles
+//   Q5_1   f16 d[H] | f16 m[H] | u32 fifth[H] | nibbles
 //   Q8_0   f16 d[H] | u8 value + 128: [8 groups of 4 values][H][4]
 //   Q4_K   f16 d[H] | f16 dmin[H] | u32 six[3][H] | 8 x nibbles
 //   Q5_K   f16 d[H] | f16 dmin[H] | u32 six[3][H] | 8 x (u32 fifth[H] | nibbles)
@@ -32,7 +33,7 @@ namespace gale::exec {
 //
 // Rows past the end of the weight are zero.
 
-// Whether there are kernels for a type: Q4_0 Q4_1 Q5_0 Q8_0 Q4_K Q5_K Q6_K F16 BF16 F32.
+// Whether there are kernels for a type: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K F16 BF16 F32.
 bool has_matrix_kernel(format::TensorType type);
 
 // Bytes of one tile row. `row_length` is a multiple of the type's block.

@@ -184,10 +184,12 @@ void write_block(const std::byte* file, size_t stride, std::byte* tile, size_t h
   } else if constexpr (kType == q4_1) {
     gather_halves(file + 2, stride, tile + 2 * h + 2 * r);
     write_split_nibbles(file + 4, stride, lanes + 4 * h, h);
-  } else if constexpr (kType == q5_0) {
+  } else if constexpr (kType == q5_0 || kType == q5_1) {
+    constexpr size_t kHalves = kType == q5_1 ? 4 : 2;  // bytes per row before the fifth bits
+    if constexpr (kType == q5_1) gather_halves(file + 2, stride, tile + 2 * h + 2 * r);
     for (size_t i = 0; i < kRows; ++i)
-      store(lanes + 2 * h + 4 * i, spread_fifth(load<uint32_t>(file + i * stride + 2)));
-    write_split_nibbles(file + 6, stride, lanes + 6 * h, h);
+      store(lanes + kHalves * h + 4 * i, spread_fifth(load<uint32_t>(file + i * stride + kHalves)));
+    write_split_nibbles(file + kHalves + 4, stride, lanes + (kHalves + 4) * h, h);
   } else if constexpr (kType == q8_0) {
     const __m256i offset = _mm256_set1_epi8(-128);
     __m256i v[8];
@@ -287,6 +289,9 @@ void make_tile_row_avx2(TensorType type, uint32_t height, size_t row_length, con
         break;
       case q5_0:
         write_blocks<q5_0, 32, 22>(file, row_length, h, r, tile_row);
+        break;
+      case q5_1:
+        write_blocks<q5_1, 32, 24>(file, row_length, h, r, tile_row);
         break;
       case q8_0:
         write_blocks<q8_0, 32, 34>(file, row_length, h, r, tile_row);

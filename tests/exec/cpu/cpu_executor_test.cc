@@ -115,7 +115,7 @@ std::vector<Case> oracle_cases() {
       add("f32", 1e-8);
       add("f16", 1e-8);
       add("bf16", 1e-8);
-      for (const char* quant : {"q4_0", "q4_1", "q5_0", "q8_0", "q4_K", "q5_K", "q6_K"}) add(quant, 1e-2);
+      for (const char* quant : {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_K", "q5_K", "q6_K"}) add(quant, 1e-2);
     }
   }
   // Directories whose values are made on demand: other rows, scales, 1 + w.

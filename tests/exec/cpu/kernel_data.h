@@ -17,9 +17,9 @@ namespace gale::exec::testing {
 
 using format::TensorType;
 
-inline constexpr TensorType kKernelTypes[] = {TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q8_0,
-                                              TensorType::q4_k, TensorType::q5_k, TensorType::q6_k, TensorType::f16,
-                                              TensorType::bf16, TensorType::f32};
+inline constexpr TensorType kKernelTypes[] = {TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q5_1,
+                                              TensorType::q8_0, TensorType::q4_k, TensorType::q5_k, TensorType::q6_k,
+                                              TensorType::f16,  TensorType::bf16, TensorType::f32};
 
 enum class Scales {
   ordinary,  // what models hold
@@ -92,6 +92,7 @@ inline std::vector<std::byte> random_weights(Rng& rng, TensorType type, size_t v
         break;
       }
       case TensorType::q4_1:
+      case TensorType::q5_1:
       case TensorType::q4_k:
       case TensorType::q5_k:
         put_half(at), put_half(at + 2);

@@ -27,6 +27,7 @@ const Extreme kExtremes[] = {
     {TensorType::q4_0, 32, false, 0, 15 - 8},
     {TensorType::q4_1, 32, true, 0, 15},
     {TensorType::q5_0, 32, false, 0, 31 - 16},
+    {TensorType::q5_1, 32, true, 0, 31},
     {TensorType::q8_0, 32, false, 0, 255 - 128},
     {TensorType::q4_k, 256, true, 0, 63L * 15},
     {TensorType::q5_k, 256, true, 0, 63L * 31},

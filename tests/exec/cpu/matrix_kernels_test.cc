@@ -288,7 +288,7 @@ TEST(MatrixKernels, TablesAreComplete) {
     for (int columns = 1; columns <= kMaxKernelColumns; ++columns) {
       for (const TensorType type : kKernelTypes)
         EXPECT_NE(kernels->kernel(type, columns), nullptr) << label(*kernels) << " " << format::type_name(type);
-      for (const TensorType type : {TensorType::q5_1, TensorType::q2_k, TensorType::i8, static_cast<TensorType>(999)})
+      for (const TensorType type : {TensorType::iq4_nl, TensorType::q2_k, TensorType::i8, static_cast<TensorType>(999)})
         EXPECT_EQ(kernels->kernel(type, columns), nullptr) << label(*kernels) << " " << format::type_name(type);
     }
   }

@@ -18,8 +18,8 @@ TEST(Tiles, KnowTypesAndSizes) {
     for (const uint32_t height : {8u, 16u})
       EXPECT_EQ(tile_row_bytes(type, height, 512), height * *format::bytes_of(type, 512)) << format::type_name(type);
   }
-  for (const TensorType type : {TensorType::q5_1, TensorType::q2_k, TensorType::q3_k, TensorType::iq4_nl,
-                                TensorType::i32, TensorType::mxfp4, static_cast<TensorType>(999)})
+  for (const TensorType type : {TensorType::q2_k, TensorType::q3_k, TensorType::iq4_nl, TensorType::i32,
+                                TensorType::mxfp4, static_cast<TensorType>(999)})
     EXPECT_FALSE(has_matrix_kernel(type)) << format::type_name(type);
 }
 
