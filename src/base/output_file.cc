@@ -1,4 +1,4 @@
-// Temporary files beside their final place, reserved, written at offsets, flushed and renamed.
+// Files without a name, or with a temporary one, beside their final place: reserved, written, flushed and renamed.
 #include "base/output_file.h"
 
 #include <fcntl.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -21,7 +22,23 @@ bool is_unsupported(int code) {
   return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
 }
 
+// A file without a name gets one through this path.
+std::string path_of_descriptor(int descriptor) {
+  return fmt::format("/proc/self/fd/{}", descriptor);
+}
+
 }  // namespace
+
+Status OutputFile::open() {
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  descriptor_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor_ >= 0 && ::access(path_of_descriptor(descriptor_).c_str(), F_OK) == 0) return {};
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) return cannot("create", temporary_path_, errno);
+  named_ = true;
+  return {};
+}
 
 Result<OutputFile> OutputFile::create(const std::string& path, uint64_t bytes) {
   struct stat info {};
@@ -32,8 +49,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, uint64_t bytes) {
   OutputFile out;
   out.path_ = path;
   out.temporary_path_ = fmt::format("{}.{}.part", path, ::getpid());
-  out.descriptor_ = ::open(out.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (out.descriptor_ < 0) return cannot("create", out.temporary_path_, errno);
+  if (auto status = out.open(); !status) return std::move(status).error();
   if (bytes > static_cast<uint64_t>(INT64_MAX)) return cannot("write", path, EFBIG);
   const auto size = static_cast<off_t>(bytes);
   int code = 0;
@@ -48,11 +64,13 @@ Result<OutputFile> OutputFile::create(const std::string& path, uint64_t bytes) {
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
+      named_(std::exchange(other.named_, false)),
       path_(std::move(other.path_)),
       temporary_path_(std::move(other.temporary_path_)) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
+  std::swap(named_, other.named_);
   std::swap(path_, other.path_);
   std::swap(temporary_path_, other.temporary_path_);
   return *this;
@@ -61,7 +79,7 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
 OutputFile::~OutputFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_path_.c_str());
+  if (named_) ::unlink(temporary_path_.c_str());
 }
 
 Status OutputFile::write_at(uint64_t offset, std::span<const std::byte> bytes) const {
@@ -77,6 +95,14 @@ Status OutputFile::write_at(uint64_t offset, std::span<const std::byte> bytes) c
 
 Status OutputFile::commit() {
   if (::fsync(descriptor_) != 0) return cannot("write", path_, errno);
+  if (!named_) {
+    // Only a file with a name can replace another.
+    const std::string from = path_of_descriptor(descriptor_);
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, temporary_path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      return cannot("create", temporary_path_, errno);
+    }
+    named_ = true;
+  }
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot("create", path_, errno);
   ::close(std::exchange(descriptor_, -1));
   return {};

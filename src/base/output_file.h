@@ -10,7 +10,8 @@
 
 namespace gale {
 
-// Written under a temporary name in the same folder; removed unless commit() was reached. Movable.
+// Written without a name, so that nothing is left even of a process that is killed; where the file system can't do
+// that, under a temporary name in the same folder that is removed unless commit() was reached. Movable.
 class OutputFile {
  public:
   // Reserves `bytes` on the disk, so that a disk that is too small is an error now and not after an hour of work; what
@@ -30,7 +31,9 @@ class OutputFile {
 
  private:
   OutputFile() = default;
+  Status open();
   int descriptor_ = -1;  // -1: nothing to remove
+  bool named_ = false;   // whether temporary_path_ is there
   std::string path_, temporary_path_;
 };
 

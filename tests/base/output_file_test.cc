@@ -1,9 +1,12 @@
 // Files that appear only when they are complete: contents, replacement, removal, refusals.
 #include "base/output_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -59,6 +62,23 @@ TEST(OutputFile, ReplacesWhatWasThereAndKeepsItUntilThen) {
   ASSERT_TRUE(moved.commit().ok());
   EXPECT_EQ(content(path), "new");
   EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(OutputFile, NothingIsLeftOfAProcessThatIsKilled) {
+  const ScratchFolder folder;
+  const int probe = ::open(folder.path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without a name";
+  ::close(probe);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto file = OutputFile::create(folder.path() + "/out", 3);
+    ::_exit(file.ok() && file->write_at(0, bytes_of("abc")).ok() ? 0 : 1);  // without any destructor
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(files_in(folder.path()), 0u);
 }
 
 TEST(OutputFile, EmptyFile) {
