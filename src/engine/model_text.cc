@@ -19,6 +19,11 @@ Result<text::ChatTemplates> compile_templates(const text::Vocabulary& vocabulary
   return text::ChatTemplates::compile(sources);
 }
 
+std::string piece_or_nothing(const text::Tokenizer& tokenizer, std::optional<int64_t> token) {
+  const bool there = token && *token >= 0 && static_cast<uint64_t>(*token) < tokenizer.size();
+  return there ? tokenizer.piece(static_cast<text::Token>(*token), /*special=*/true) : std::string();
+}
+
 }  // namespace
 
 // In the order of dependence: what comes later points into what comes before.
@@ -91,6 +96,9 @@ Result<std::vector<text::RenderedPart>> ModelText::render(const text::Conversati
   options.add_generation_prompt = add_generation_prompt;
   options.bos_token = tokenizer().piece(tokenizer().bos(), /*special=*/true);
   options.eos_token = tokenizer().piece(tokenizer().eos(), /*special=*/true);
+  const text::VocabularySource& facts = state_->vocabulary->facts;
+  options.unk_token = piece_or_nothing(tokenizer(), facts.unknown);
+  options.pad_token = piece_or_nothing(tokenizer(), facts.padding);
   options.now_unix_seconds = static_cast<int64_t>(std::time(nullptr));
   return (*chosen)->render(conversation, options);
 }

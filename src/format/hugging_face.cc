@@ -24,9 +24,10 @@ constexpr const char* kGenerationFile = "generation_config.json";
 // Says that weights are quantised where config.json doesn't.
 constexpr const char* kModeloptFile = "hf_quant_config.json";
 
+// Also a link that leads nowhere, as a cleaned cache has: the error of opening it says so.
 bool is_there(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
 Result<Json> read_json(const std::string& path) {

@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files that are read here are mapped one by one; those that aren't there are empty.
+// Files that are read here are mapped one by one; those that aren't there are empty. A link that leads nowhere, as a
+// cleaned cache has, is there and can't be read: without that file the model would silently speak otherwise.
 class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
@@ -20,10 +21,9 @@ class Folder {
 
   Result<std::string_view> read(const std::string& name) {
     std::error_code error;
-    if (!fs::is_regular_file(path_of(name), error) || fs::file_size(path_of(name), error) == 0)
-      return std::string_view();
+    if (fs::symlink_status(path_of(name), error).type() == fs::file_type::not_found) return std::string_view();
     auto file = MappedFile::open(path_of(name));
-    if (!file) return std::move(file).error();
+    if (!file) return fail(ErrorKind::io, "{}", file.error().message);
     const auto bytes = file->bytes();
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     files_.push_back(std::move(*file));
