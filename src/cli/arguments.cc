@@ -155,6 +155,7 @@ Result<std::vector<uint32_t>> parse_number_list(std::string_view text) {
 std::string help(const Command& command) {
   std::string out = fmt::format("{}\n\nusage: gale {} {}\n", command.summary, command.name, command.operands);
   if (!command.details.empty()) out += fmt::format("\n{}\n", command.details);
+  if (command.options.empty()) return out;
   size_t width = 0;
   for (const Option& o : command.options) width = std::max(width, o.name.size() + 1 + o.value.size());
   out += "\noptions:\n";

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "engine/benchmark.h"
+#include "engine/convert.h"
 
 namespace gale::cli {
 namespace {
@@ -122,19 +123,18 @@ Chart to_chart(const engine::BenchmarkReport& report, const std::string& title) 
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.operands().size() != 1) {
-    print_error("which model? usage: gale bench MODEL");
-    return kExitUsage;
-  }
+  if (auto status = check_operands(arguments, kBenchCommand, 1, 1); !status) return usage_error(status.error().message);
   const auto options = engine_options(arguments);
   const auto benchmark = benchmark_options(arguments);
-  if (!options || !benchmark) {
-    print_error((!options ? options.error() : benchmark.error()).message);
-    return kExitUsage;
-  }
+  if (!options || !benchmark) return usage_error((!options ? options.error() : benchmark.error()).message);
   const std::string& path = arguments.operands()[0];
   auto engine = engine::Engine::open(path, *options);
   if (!engine) return report(engine.error());
+  for (const char* file : {"--json", "--svg"}) {
+    const auto out = arguments.text(file);
+    if (!out) continue;
+    if (auto status = engine::check_is_no_source((*engine)->checkpoint(), *out); !status) return report(status.error());
+  }
   const std::string head =
       fmt::format("{}: {}, {:.1f} MB per pass; {}; {}\n", path, (*engine)->hparams().architecture,
                   static_cast<double>((*engine)->pass_bytes(0)) * 1e-6, (*engine)->describe(), processor_name());

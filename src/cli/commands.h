@@ -40,6 +40,12 @@ Result<engine::EngineOptions> engine_options(const Arguments& arguments);
 
 // Prints the error and gives the exit status.
 int report(const Error& error);
+// The same for what is wrong with the command line.
+int usage_error(std::string_view message);
+// Whether there are as many operands as the command takes; else the message for usage_error, `question` if there are
+// too few.
+Status check_operands(const Arguments& arguments, const Command& command, size_t least, size_t most,
+                      std::string_view question = "which model?");
 // Says how many bytes of a prompt could not be spelled; nothing if it is none.
 void note_lost(size_t bytes);
 

@@ -106,8 +106,7 @@ compdef _gale gale
 int run(const Arguments& arguments) {
   const auto& operands = arguments.operands();
   if (operands.size() != 1 || (operands[0] != "bash" && operands[0] != "zsh")) {
-    print_error("for which shell? usage: gale completion bash|zsh");
-    return kExitUsage;
+    return usage_error("for which shell? usage: gale completion bash|zsh");
   }
   const Status status = write_output(operands[0] == "bash" ? bash_script() : zsh_script());
   return status ? kExitSuccess : report(status.error());

@@ -16,15 +16,9 @@ constexpr Option kOptions[] = {
     {"--threads", "N", "threads (default: the physical cores that this process may use)"},
 };
 
-int usage_error(std::string_view message) {
-  print_error(message);
-  return kExitUsage;
-}
-
 int run(const Arguments& arguments) {
-  if (arguments.operands().size() != 2) {
-    return usage_error("from where to where? usage: gale convert SOURCE OUT --type TYPE");
-  }
+  if (auto status = check_operands(arguments, kConvertCommand, 2, 2, "from where to where?"); !status)
+    return usage_error(status.error().message);
   const auto type = arguments.text("--type");
   if (!type) return usage_error("which type? give --type, for example --type q4_k_m");
   engine::ConvertOptions options;
@@ -36,6 +30,7 @@ int run(const Arguments& arguments) {
   options.cancel = &interrupted();
 
   const std::string& out = arguments.operands()[1];
+  if (out == "-") return usage_error("a model can't be written to standard output; give the name of the new file");
   const auto start = std::chrono::steady_clock::now();
   const auto result = [&] {
     Progress progress("converting, MB");

@@ -119,10 +119,8 @@ int check(const std::string& path, const format::Checkpoint& checkpoint, const R
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.operands().size() != 1) {
-    print_error("which model? usage: gale inspect MODEL");
-    return kExitUsage;
-  }
+  if (auto status = check_operands(arguments, kInspectCommand, 1, 1); !status)
+    return usage_error(status.error().message);
   const std::string& path = arguments.operands()[0];
   const auto checkpoint = format::Checkpoint::open(path);
   if (!checkpoint) return report(checkpoint.error());
@@ -150,10 +148,7 @@ int run(const Arguments& arguments) {
     }
     if (program) {
       const auto memory = memory_table(*program, *hparams, arguments);
-      if (!memory) {
-        print_error(memory.error().message);
-        return kExitUsage;
-      }
+      if (!memory) return usage_error(memory.error().message);
       out += *memory;
     } else {
       out += fmt::format("\nGale can't run this model: {}\n", program.error().message);

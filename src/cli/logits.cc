@@ -1,6 +1,8 @@
 // `gale logits`: raw float32 logits of every position, to check Gale against another engine or an oracle.
+#include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "engine/convert.h"
 
 namespace gale::cli {
 namespace {
@@ -13,14 +15,9 @@ constexpr auto kOptions = with_engine_options({
     {"--chunk", "N", "columns per pass (default 512)"},
 });
 
-int usage_error(std::string_view message) {
-  print_error(message);
-  return kExitUsage;
-}
-
 int run(const Arguments& arguments) {
-  if (arguments.operands().size() != 1)
-    return usage_error("which model? usage: gale logits MODEL --tokens LIST --out FILE");
+  if (auto status = check_operands(arguments, kLogitsCommand, 1, 1); !status)
+    return usage_error(status.error().message);
   if (arguments.has("--tokens") == arguments.has("--text")) return usage_error("give either --tokens or --text");
   const auto out = arguments.text("--out");
   if (!out) return usage_error("where shall the logits go? give --out FILE");
@@ -31,6 +28,7 @@ int run(const Arguments& arguments) {
 
   auto engine = engine::Engine::open(arguments.operands()[0], *options);
   if (!engine) return report(engine.error());
+  if (auto status = engine::check_is_no_source((*engine)->checkpoint(), *out); !status) return report(status.error());
   std::vector<text::Token> tokens;
   if (const auto list = arguments.text("--tokens")) {
     auto parsed = parse_token_list(*list);
@@ -44,12 +42,23 @@ int run(const Arguments& arguments) {
   }
   auto session = (*engine)->new_session();
   if (!session) return report(session.error());
-  std::vector<float> logits(tokens.size() * (*engine)->program().vocabulary);
-  if (const Status status = (*session)->append_with_logits(tokens, logits, static_cast<uint32_t>(*chunk)); !status) {
+  const size_t values = tokens.size() * (*engine)->program().vocabulary, bytes = values * sizeof(float);
+  // More tokens than the context has are the session's matter.
+  if (tokens.size() <= (*engine)->context() && bytes > available_memory_bytes()) {
+    return report(fail(ErrorKind::limit,
+                       "the logits of {} tokens take {} bytes, but {} are available; give fewer tokens", tokens.size(),
+                       bytes, available_memory_bytes()));
+  }
+  const auto room = PageBuffer::allocate(bytes, /*huge_pages=*/false);
+  if (!room) return report(room.error());
+  const std::span<float> logits(reinterpret_cast<float*>(room->data()), values);
+  if (const Status status =
+          (*session)->append_with_logits(tokens, logits, static_cast<uint32_t>(*chunk), &interrupted());
+      !status) {
     return report(status.error());
   }
-  const std::string_view bytes(reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float));
-  if (const Status status = write_file(*out, bytes); !status) return report(status.error());
+  const std::string_view content(reinterpret_cast<const char*>(room->data()), bytes);
+  if (const Status status = write_file(*out, content); !status) return report(status.error());
   return kExitSuccess;
 }
 

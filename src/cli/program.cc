@@ -1,5 +1,6 @@
 // Finds the command, parses its options, and reports errors.
 #include <algorithm>
+#include <new>
 
 #include "base/log.h"
 #include "cli/commands.h"
@@ -36,6 +37,20 @@ int report(const Error& error) {
   if (error.kind == ErrorKind::cancelled) return kExitInterrupted;
   print_error(error.message);
   return kExitFailure;
+}
+
+int usage_error(std::string_view message) {
+  print_error(message);
+  return kExitUsage;
+}
+
+Status check_operands(const Arguments& arguments, const Command& command, size_t least, size_t most,
+                      std::string_view question) {
+  const auto& operands = arguments.operands();
+  const auto usage = fmt::format("usage: gale {} {}", command.name, command.operands);
+  if (operands.size() < least) return fail(ErrorKind::invalid_input, "{} {}", question, usage);
+  if (operands.size() > most) return fail(ErrorKind::invalid_input, "'{}' is too much; {}", operands[most], usage);
+  return {};
 }
 
 void note_lost(size_t bytes) {
@@ -96,7 +111,12 @@ int run_program(std::span<char* const> words) {
     print_error(arguments.error().message);
     return kExitUsage;
   }
-  return (*command)->run(*arguments);
+  try {
+    return (*command)->run(*arguments);
+  } catch (const std::bad_alloc&) {  // where nothing larger was counted before
+    print_error("there is not enough memory");
+    return kExitFailure;
+  }
 }
 
 }  // namespace gale::cli

@@ -120,6 +120,9 @@ int run_once(engine::Engine& engine, const std::string& prompt, const Arguments&
     if (!encoded) return report(encoded.error());
     tokens = std::move(*encoded);
   } else {
+    if (arguments.has("--system")) {
+      return report(fail(ErrorKind::unsupported, "this model has no chat template, so --system has no meaning"));
+    }
     tokens = engine.tokenizer().encode(prompt, {.special = false, .add_bos_eos = true}, &lost);
   }
   note_lost(lost);
@@ -189,16 +192,11 @@ int chat(engine::Engine& engine, const Arguments& arguments, const engine::Gener
 }
 
 int run(const Arguments& arguments) {
-  if (arguments.operands().empty()) {
-    print_error("which model? usage: gale run MODEL [PROMPT]");
-    return kExitUsage;
-  }
+  if (arguments.operands().empty()) return usage_error("which model? usage: gale run MODEL [PROMPT]");
+  if (arguments.has("--raw") && arguments.has("--system")) return usage_error("give either --raw or --system");
   const auto options = engine_options(arguments);
   const auto generate = generate_options(arguments);
-  if (!options || !generate) {
-    print_error((!options ? options.error() : generate.error()).message);
-    return kExitUsage;
-  }
+  if (!options || !generate) return usage_error((!options ? options.error() : generate.error()).message);
   std::string prompt;
   for (size_t i = 1; i < arguments.operands().size(); ++i) prompt += (i > 1 ? " " : "") + arguments.operands()[i];
   const bool from_input = prompt == "-" || (prompt.size() >= 2 && prompt.substr(prompt.size() - 2) == " -");

@@ -41,6 +41,33 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+// Texts of files stand in messages: their control characters must not reach a terminal.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    if (control) {
+      out += fmt::format("\\x{:02x}", c);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+Result<std::string> read_all(int descriptor, std::string_view what) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR && !interrupt_flag.load()) continue;
+    if (got < 0 && interrupt_flag.load()) return fail(ErrorKind::cancelled, "interrupted while reading {}", what);
+    if (got < 0) return fail(ErrorKind::io, "cannot read {}: {}", what, std::strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+}
+
 }  // namespace
 
 Status write_output(std::string_view text) {
@@ -62,10 +89,10 @@ Status write_file(const std::string& path, std::string_view content) {
 }
 
 void print_error(std::string_view message) {
-  (void)write_all(STDERR_FILENO, fmt::format("gale: error: {}\n", message));
+  (void)write_all(STDERR_FILENO, fmt::format("gale: error: {}\n", printable(message)));
 }
 void print_note(std::string_view message) {
-  (void)write_all(STDERR_FILENO, fmt::format("{}\n", message));
+  (void)write_all(STDERR_FILENO, fmt::format("{}\n", printable(message)));
 }
 
 bool output_is_terminal() {
@@ -85,6 +112,7 @@ void install_signal_handlers() {
   sigaction(SIGINT, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 std::atomic<bool>& interrupted() {
@@ -222,16 +250,16 @@ std::optional<std::string> LineReader::read(const char* prompt) {
 }
 
 Result<std::string> read_input() {
-  std::string text;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR && !interrupt_flag.load()) continue;
-    if (got < 0 && interrupt_flag.load()) return fail(ErrorKind::cancelled, "interrupted while reading standard input");
-    if (got < 0) return fail(ErrorKind::io, "cannot read standard input: {}", std::strerror(errno));
-    if (got == 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-  }
+  return read_all(STDIN_FILENO, "standard input");
+}
+
+Result<std::string> read_file(const std::string& path) {
+  if (path == "-") return read_input();
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return fail(ErrorKind::io, "cannot read '{}': {}", path, std::strerror(errno));
+  auto text = read_all(file, fmt::format("'{}'", path));
+  ::close(file);
+  return text;
 }
 
 }  // namespace gale::cli

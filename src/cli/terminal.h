@@ -30,8 +30,8 @@ bool output_is_terminal();  // standard output
 bool error_is_terminal();   // standard error
 bool input_is_terminal();
 
-// Ctrl-C sets `interrupted()`; a second one before it was looked at ends the program with 130. SIGPIPE is ignored, so
-// that a closed pipe is an error of write_output.
+// Ctrl-C sets `interrupted()`; a second one before it was looked at ends the program with 130. SIGPIPE and SIGXFSZ are
+// ignored, so that a closed pipe and a file beyond the limit of its size are errors of what writes.
 void install_signal_handlers();
 std::atomic<bool>& interrupted();
 
@@ -67,7 +67,9 @@ class LineReader {
   std::unique_ptr<State> state_;
 };
 
-// Everything that is left on standard input. Error: io.
+// Everything that is left on standard input. Errors: io, cancelled.
 Result<std::string> read_input();
+// A whole file, or what a shell's <(command) gives; "-" is standard input. Errors: io, with the path; cancelled.
+Result<std::string> read_file(const std::string& path);
 
 }  // namespace gale::cli

@@ -1,8 +1,4 @@
 // `gale tokenize`: text to tokens and back, and conversations by the template of a model, without its weights.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
@@ -23,11 +19,6 @@ constexpr Option kOptions[] = {
      "a conversation as JSON ('-': from standard input): a list of messages, or an object with messages, tools, "
      "documents, variables"},
 };
-
-int usage_error(std::string_view message) {
-  print_error(message);
-  return kExitUsage;
-}
 
 bool is_utf8(std::string_view bytes) {
   std::string storage;
@@ -112,15 +103,6 @@ int print(std::string_view text) {
   return status ? kExitSuccess : report(status.error());
 }
 
-// A file, or what a shell's <(command) gives.
-Result<std::string> read_whole(const std::string& path) {
-  if (path == "-") return read_input();
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return fail(ErrorKind::io, "cannot read '{}': {}", path, std::strerror(errno));
-  return text;
-}
-
 int decode(const text::Tokenizer& tokenizer, std::string list, bool special) {
   if (list == "-") {
     auto input = read_input();
@@ -141,7 +123,7 @@ int decode(const text::Tokenizer& tokenizer, std::string list, bool special) {
 }
 
 int tokenize_conversation(const engine::ModelText& model, const std::string& path, const Arguments& arguments) {
-  const auto json = read_whole(path);
+  const auto json = read_file(path);
   if (!json) return report(json.error());
   const auto conversation = text::Conversation::parse(*json);
   if (!conversation) {

@@ -112,6 +112,7 @@ Result<format::Metadata> plan_metadata(const Checkpoint& source, const ConvertOp
   if (!found) return std::move(found).error();
   vocabulary = *std::move(found);
   if (!vocabulary) {
+    log(LogLevel::warning, "{}: there is no tokenizer, so that the new file has no vocabulary", source.directory());
     metadata.set("tokenizer.ggml.model", std::string_view("no_vocab"));
     return metadata;
   }
@@ -247,12 +248,7 @@ class Conversion {
 
 // Refuses to write over anything that the source is made of; in its directory that may be any file but a GGUF file.
 Status check_target(const Checkpoint& source, const std::string& out) {
-  for (const MappedFile& file : source.files()) {
-    if (same_file(file.path(), out)) {
-      return fail(ErrorKind::invalid_input, "'{}' is the source itself ('{}'): choose another name for the new file",
-                  out, file.path());
-    }
-  }
+  if (auto status = check_is_no_source(source, out); !status) return status;
   const std::string folder = std::filesystem::path(out).parent_path().string();
   if (source.directory().empty() || out.ends_with(".gguf") || !same_file(out, out) ||
       !same_file(folder.empty() ? "." : folder, source.directory())) {
@@ -274,6 +270,16 @@ ConvertResult summarize(const TensorPlan& plan, uint64_t file_bytes) {
 }
 
 }  // namespace
+
+Status check_is_no_source(const Checkpoint& source, const std::string& out) {
+  for (const MappedFile& file : source.files()) {
+    if (same_file(file.path(), out)) {
+      return fail(ErrorKind::invalid_input, "'{}' is the source itself ('{}'): choose another name for the new file",
+                  out, file.path());
+    }
+  }
+  return {};
+}
 
 Result<ConvertResult> convert(const std::string& source_path, const std::string& out, const ConvertOptions& options) {
   const auto isa = options.isa ? Result<Isa>(*options.isa) : choose_isa();

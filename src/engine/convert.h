@@ -10,6 +10,7 @@
 
 #include "base/cpu.h"
 #include "base/result.h"
+#include "format/checkpoint.h"
 #include "format/quantisation_mix.h"
 
 namespace gale::engine {
@@ -39,5 +40,8 @@ struct ConvertResult {
 // Errors name file, tensor and place: a source that is `out` itself, types that can't be decoded, quantised tensors
 // without `requantise`, values that aren't finite, a full disk, cancelled.
 Result<ConvertResult> convert(const std::string& source, const std::string& out, const ConvertOptions& options);
+
+// Error: `out` is a file that the model is made of, also through links.
+Status check_is_no_source(const format::Checkpoint& source, const std::string& out);
 
 }  // namespace gale::engine

@@ -66,7 +66,7 @@ class Engine {
   bool has_tokenizer() const;
   const text::Tokenizer& tokenizer() const;  // only if has_tokenizer()
   bool has_chat_template() const;            // false: text is completed as it is
-  const ModelText& model_text() const;             // all of that; conversations with tools and more
+  const ModelText& model_text() const;       // all of that; conversations with tools and more
   uint32_t context() const;
   // Bytes that one pass of one column at position `depth` must read: weights and cache.
   uint64_t pass_bytes(uint64_t depth) const;
@@ -106,7 +106,9 @@ class Session {
   // Logits after the last token [vocabulary]; empty before the first append.
   std::span<const float> logits() const;
   // Runs tokens and writes the logits of every one of them: [tokens.size() x vocabulary]. `chunk` columns a pass.
-  Status append_with_logits(std::span<const text::Token> tokens, std::span<float> logits, uint32_t chunk);
+  // Errors as append's.
+  Status append_with_logits(std::span<const text::Token> tokens, std::span<float> logits, uint32_t chunk,
+                            const std::atomic<bool>* cancel = nullptr);
   // Samples, hands text to `on_text` as it becomes final (may be empty), and appends, until something stops it.
   // The session stays consistent whatever the reason: tokens() are exactly those in the cache or about to be.
   Result<GenerateResult> generate(const GenerateOptions& options, const std::function<void(std::string_view)>& on_text);

@@ -145,7 +145,8 @@ Status Session::append(std::span<const text::Token> tokens, const std::atomic<bo
   return status;
 }
 
-Status Session::append_with_logits(std::span<const text::Token> tokens, std::span<float> logits, uint32_t chunk) {
+Status Session::append_with_logits(std::span<const text::Token> tokens, std::span<float> logits, uint32_t chunk,
+                                   const std::atomic<bool>* cancel) {
   if (auto status = state_->check_tokens(tokens); !status) return std::move(status).error();
   if (logits.size() != tokens.size() * state_->engine->program.vocabulary) {
     return fail(ErrorKind::invalid_input, "room for {} logits was given for {} tokens of {} each", logits.size(),
@@ -159,7 +160,7 @@ Status Session::append_with_logits(std::span<const text::Token> tokens, std::spa
   const size_t before = state_->tokens.size();
   state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
   state_->logits_valid = false;
-  const Status status = state_->catch_up(nullptr, {}, logits, before, chunk);
+  const Status status = state_->catch_up(cancel, {}, logits, before, chunk);
   if (!status) state_->tokens.resize(std::max(before, state_->cached));
   return status;
 }

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -72,6 +73,9 @@ class CommandLine(unittest.TestCase):
         for path, part in cases[:4]:
             self.fails('inspect', path, says=part)
         self.fails('run', nonsense.write(self.path('nonsense.gguf')), 'hello', says='nonsense')
+        shining = oracle_models.Gguf(self.text_model).set_text('general.architecture', 'mamba\x1b[31m')
+        shining = self.fails('run', shining.write(self.path('shining.gguf')), 'hello', says='mamba\\x1b[31m')
+        self.assertNotIn('\x1b', shining.stderr)
         no_vocab = model(arch='llama')
         self.fails('run', no_vocab, 'hello', says=('vocabulary', no_vocab))
         self.fails('logits', no_vocab, '--text', 'a', '--out', '-', says='--tokens')
@@ -83,6 +87,14 @@ class CommandLine(unittest.TestCase):
         self.assertIn(b'mamba99', done.stdout)
         self.assertIn(b"can't run", done.stdout)
         self.fails('inspect', path, '--program', says='mamba99')
+
+    def test_settings_of_another_model(self):
+        fewer = oracle_models.Gguf(self.text_model).set_u32('llama.block_count', 1).write(self.path('fewer.gguf'))
+        done = gale('run', fewer, 'hello', '--max-tokens', '1')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('blk.1.', done.stderr)
+        merges = oracle_models.Gguf(self.text_model).without('tokenizer.ggml.merges').write(self.path('merges.gguf'))
+        self.assertIn('tokenizer.ggml.merges is missing', gale('tokenize', merges, 'hello').stderr)
 
     def test_bad_template(self):
         path = oracle_models.Gguf(self.text_model).set_text('tokenizer.chat_template', '\n{% if').write(self.path('t.gguf'))
@@ -101,6 +113,8 @@ class CommandLine(unittest.TestCase):
         for command in COMMANDS:
             self.fails(command, status=2, says='usage')
             self.fails(command, '--nonsense', status=2, says="unknown option '--nonsense'")
+        for command in ('bench', 'inspect', 'logits', 'convert'):
+            self.fails(command, 'a', 'b', 'c', status=2, says=("'c'" if command == 'convert' else "'b'", 'usage'))
 
     def test_help(self):
         done = gale('--help')
@@ -127,6 +141,7 @@ class CommandLine(unittest.TestCase):
                             (('--executor', 'gpu'), 'cpu|reference'), (('--isa', 'mmx'), 'scalar|avx2|avx512'),
                             (('--quiet=yes',), 'takes no value'), (('-q',), "'-q'")]:
             self.fails('run', self.text_model, 'hi', *words, status=2, says=part)
+        self.fails('run', self.text_model, 'hi', '--raw', '--system', 'x', status=2, says='--raw or --system')
         self.fails('logits', self.text_model, '--tokens', '1', status=2, says='--out')
         self.fails('logits', self.text_model, '--out', '-', status=2, says='--tokens')
         self.fails('logits', self.text_model, '--tokens', '1', '--text', 'a', '--out', '-', status=2, says='--tokens')
@@ -348,6 +363,39 @@ class CommandLine(unittest.TestCase):
         eight_bits = nmse(logits('--tokens', tokens, '--cache-type', 'q8_0'))
         self.assertTrue(1e-9 < eight_bits < 1e-2, eight_bits)
         self.assertEqual(logits('--tokens', '5-9'), logits('--tokens', '5,6,7,8,9'))
+
+    def test_a_model_is_not_written_over(self):
+        copy, link = self.path('copy.gguf'), self.path('link')
+        shutil.copy(self.text_model, copy)
+        os.symlink(copy, link)
+        for out in (copy, link):
+            self.fails('logits', copy, '--tokens', '1', '--out', out, says='source itself')
+            self.fails('bench', copy, '--json', out, says='source itself')
+            self.fails('bench', copy, '--svg', out, says='source itself')
+        with open(copy, 'rb') as a, open(self.text_model, 'rb') as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_logits_larger_than_memory(self):
+        vocabulary, tokens = 288, 1 << 20  # 1.2 GB
+        self.fails('logits', self.endless, '--tokens', ','.join([f'1-{vocabulary - 1}'] * (tokens // vocabulary)), '--context',
+                   str(tokens), '--cache-type', 'q8_0', '--out', '-', says=('logits', 'bytes'),
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+
+    def test_interrupt_of_logits(self):
+        tokens = ','.join(['1-99'] * 300)
+        process = subprocess.Popen([GALE, 'logits', self.endless, '--tokens', tokens, '--chunk', '1', '--context', '40000',
+                                    '--threads', '1', '--out', '-'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        end = time.monotonic() + SECONDS
+        while not self.catches_interrupts(process) and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, message = process.communicate(timeout=SECONDS)
+        self.assertEqual((process.returncode, out), (130, b''), message)
+
+    def catches_interrupts(self, process):
+        with open(f'/proc/{process.pid}/status') as f:
+            caught = next(line for line in f if line.startswith('SigCgt'))
+        return int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
 
     def test_bench(self):
         words = ('bench', self.text_model, '--rounds', '1', '--passes', '2', '--prefill', '16', '--depths', '0,32')

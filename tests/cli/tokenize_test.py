@@ -148,6 +148,18 @@ class Tokenize(unittest.TestCase):
         ids = [t['id'] for t in json.loads(done.stdout)['tokens']]
         self.assertEqual((ids.count(96), ids.count(97)), (2, 1))
         self.fails(self.folder.name, 'x', says='tokenizer.json')
+        # What is there but can't be read isn't taken for missing: links into a cache that was cleaned.
+        os.rename(os.path.join(folder, 'chat_template.jinja'), os.path.join(folder, 'moved'))
+        os.symlink('gone', os.path.join(folder, 'chat_template.jinja'))
+        self.fails(folder, 'x', says='chat_template.jinja')
+
+    def test_special_tokens_of_templates(self):
+        plain = oracle_models.Gguf(self.plain).set_text(
+            'tokenizer.chat_template', '{{ bos_token }}|{{ eos_token }}|{{ unk_token is defined }}|{{ pad_token }}')
+        plain.set_u32('tokenizer.ggml.padding_token_id', self.end)
+        done = gale('tokenize', plain.write(self.path('pad.gguf')), '--template', '-', '--json', input='[]')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(done.stdout)['text'].endswith('|False|<|im_end|>'), done.stdout)
 
     # ------------------------------------------------------------------ errors
 
@@ -162,6 +174,7 @@ class Tokenize(unittest.TestCase):
         self.fails(self.model, '--template', '-', input='{', says='conversation: parse error at line 1, column 2')
         self.fails(self.model, '--template', '-', input='{"messages": 1}', says="'messages' must be a list")
         self.fails(self.model, '--template', self.path('nope.json'), says='nope.json')
+        self.fails(self.model, '--template', self.folder.name, says='directory')
         bad = oracle_models.Gguf(self.plain).set_text('tokenizer.chat_template', "\n{{ raise_exception('no images') }}")
         self.fails(bad.write(self.path('raise.gguf')), '--template', '-', input='[]', says='line 2, column 19: the chat template')
         none = oracle_models.Gguf(self.plain).without('tokenizer.chat_template').write(self.path('none.gguf'))
