@@ -63,6 +63,19 @@ std::string_view name(StopReason reason) {
   return "unknown";
 }
 
+namespace {
+
+// Blocks beyond the number in the settings: the model would speak, but not as it was trained.
+void warn_of_unused_blocks(const format::Checkpoint& checkpoint, const model::Program& program) {
+  std::vector<std::string> names = model::unused_tensors(checkpoint, program);
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("blk."); });
+  if (names.empty()) return;
+  log(LogLevel::warning, "no step uses '{}'{}: the settings may not be those of this model", names.front(),
+      names.size() > 1 ? fmt::format(" and {} more tensors of blocks", names.size() - 1) : "");
+}
+
+}  // namespace
+
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
@@ -78,6 +91,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Engi
   auto program = model::build_program(state->checkpoint, state->hparams);
   if (!program) return in_file(path, program.error());
   state->program = std::move(*program);
+  warn_of_unused_blocks(state->checkpoint, state->program);
 
   auto text = ModelText::of(state->checkpoint);
   if (!text) return in_file(path, text.error());

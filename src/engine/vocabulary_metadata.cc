@@ -41,6 +41,11 @@ Status read_lists(const Metadata& metadata, Vocabulary& vocabulary) {
   const auto merges = metadata.texts(ggml("merges"));
   if (!merges) return merges.error();
   if (*merges != nullptr) vocabulary.merges = **merges;
+  if (*merges == nullptr && vocabulary.facts.model == "gpt2") {
+    log(LogLevel::warning,
+        "the file has no merges (tokenizer.ggml.merges is missing): text becomes single bytes, and answers may be "
+        "worse");
+  }
   const auto scores = metadata.floats(ggml("scores"));
   if (!scores) return scores.error();
   if (*scores != nullptr) vocabulary.scores = **scores;

@@ -138,6 +138,7 @@ class Parser {
     if (auto status = read_text(key, "name"); !status) return std::move(status).error();
     if (key.empty()) return wrong("its name is empty");
     place_ = fmt::format("key {}", show(key));
+    if (has_control_characters(key)) return wrong("its name has control characters");
     if (contents_.metadata.find(key)) return wrong("it is there twice");
     uint32_t type = 0;
     if (auto status = read(type, "type"); !status) return std::move(status).error();
@@ -295,6 +296,7 @@ class Parser {
     if (auto status = read_text(name, "name"); !status) return std::move(status).error();
     if (name.empty()) return wrong("its name is empty");
     place_ = fmt::format("tensor {}", show(name));
+    if (has_control_characters(name)) return wrong("its name has control characters");
     if (name.size() > max_tensor_name_bytes) {
       return wrong("its name has {} bytes, at most {} are allowed", name.size(), max_tensor_name_bytes);
     }

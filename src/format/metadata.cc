@@ -255,4 +255,8 @@ std::string describe(const Value& value, size_t max_length) {
                     value);
 }
 
+bool has_control_characters(std::string_view name) {
+  return std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+}
+
 }  // namespace gale::format

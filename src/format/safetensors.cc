@@ -119,9 +119,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     }
     if (name.empty() || name.size() > kMostNameBytes)
       return wrong("a tensor has a name of {} bytes, 1 to {} are possible", name.size(), kMostNameBytes);
-    // Names stand in messages and lists for people.
-    if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
-      return wrong("the name {} has control characters", show(name));
+    if (has_control_characters(name)) return wrong("the name {} has control characters", show(name));
     entries.emplace_back().tensor.name = name;
     std::fill(std::begin(seen_), std::end(seen_), false);
     field_ = Field::unknown;

@@ -88,6 +88,8 @@ TEST(GgufBroken, KeyNames) {
   expect_error(GgufBytes().text("", "x").build(), {"key 0", "empty"});
   expect_error(GgufBytes().text("a.b", "x").text("c", "y").value<uint32_t>("a.b", 1).build(), {"\"a.b\"", "twice"});
   expect_error(GgufBytes().raw("line\nbreak", static_cast<KeyType>(77), "0123").build(), {"\"line\\nbreak\""});
+  expect_error(GgufBytes().text("a\x1b[2J", "x").build(), {"key \"a\\x1b[2J\"", "control characters"});
+  expect_error(GgufBytes().floats("a\x7F", {1}, {1}).build(), {"tensor \"a\\x7f\"", "control characters"});
 }
 
 TEST(GgufBroken, ValueTypes) {
