@@ -150,6 +150,8 @@ RotarySettings rotary_settings(ConfigReader& reader, std::string_view layers, st
   const Json* type = out.scaling->find("rope_type");
   if (!type) type = out.scaling->find("type");
   out.type = reader.text_in(type, "rope_type").value_or("default");
+  if (!type && out.scaling->find("factor"))
+    reader.wrong(ErrorKind::invalid_input, "rope scaling has a \"factor\", but no \"rope_type\" says what it scales");
   return out;
 }
 

@@ -54,6 +54,27 @@ inline void PrintTo(const OracleOptions& options, std::ostream* out) {
   *out << test_name(options);
 }
 
+// Every Hugging Face directory of llama and gemma3, in every number format. Of the small size (wider than one block of
+// 128 x 128, with a ragged last one) only a few, unless GALE_TEST_EVERYTHING is set: all of them take minutes to make.
+inline std::vector<OracleOptions> mapped_directories() {
+  std::vector<OracleOptions> out;
+  for (const char* hf : {"f32", "f16", "bf16", "fp8", "fp8-block", "fp8-channel", "nvfp4", "nvfp4-pack", "mxfp4"}) {
+    out.push_back({.arch = "llama", .variant = "llama3", .greedy = 0, .hf = hf});
+    out.push_back({.arch = "llama", .variant = "tied", .greedy = 0, .hf = hf});
+    out.push_back({.arch = "gemma3", .greedy = 0, .hf = hf});
+  }
+  const bool everything = std::getenv("GALE_TEST_EVERYTHING") != nullptr;
+  const size_t tiny = out.size();
+  for (size_t i = 0; i < tiny; ++i) {
+    OracleOptions small = out[i];
+    small.size = "small";
+    const bool quick =
+        small.variant == "llama3" && (small.hf == "fp8" || small.hf == "fp8-block" || small.hf == "bf16");
+    if (quick || everything) out.push_back(small);
+  }
+  return out;
+}
+
 struct OracleModel {
   std::string path;                // model.gguf
   std::string directory;           // with hf only; the answers are this directory's then

@@ -160,6 +160,7 @@ TEST_F(HuggingFaceTest, ConfigurationsThatAreWrong) {
   EXPECT_CONTAINS(error([](J& c) { c["architectures"] = {"LlamaForSequenceClassification"}; }), "no language model");
   EXPECT_CONTAINS(error([](J& c) { c["partial_rotary_factor"] = 0.5; }), "\"partial_rotary_factor\"");
   EXPECT_CONTAINS(error([](J& c) { c["rope_scaling"] = "llama3"; }), "\"rope_scaling\": expected an object");
+  EXPECT_CONTAINS(error([](J& c) { c["rope_scaling"] = {{"factor", 8}}; }), "\"rope_type\"");
   EXPECT_CONTAINS(error([](J& c) {
                     c["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8}};
                   }),

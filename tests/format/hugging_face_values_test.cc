@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -106,27 +105,7 @@ TEST_P(OracleDirectory, SettingsAreThoseOfTheGgufFile) {
   }
 }
 
-std::vector<OracleOptions> mapped_families() {
-  std::vector<OracleOptions> out;
-  for (const char* hf : {"f32", "f16", "bf16", "fp8", "fp8-block", "fp8-channel", "nvfp4", "nvfp4-pack", "mxfp4"}) {
-    out.push_back({.arch = "llama", .variant = "llama3", .greedy = 0, .hf = hf});
-    out.push_back({.arch = "llama", .variant = "tied", .greedy = 0, .hf = hf});
-    out.push_back({.arch = "gemma3", .greedy = 0, .hf = hf});
-  }
-  // Wider than one block of 128 x 128, and with a ragged last one; the rest takes minutes to make.
-  const bool everything = std::getenv("GALE_TEST_EVERYTHING") != nullptr;
-  const size_t tiny = out.size();
-  for (size_t i = 0; i < tiny; ++i) {
-    OracleOptions small = out[i];
-    small.size = "small";
-    const bool quick =
-        small.variant == "llama3" && (small.hf == "fp8" || small.hf == "fp8-block" || small.hf == "bf16");
-    if (quick || everything) out.push_back(small);
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Mapped, OracleDirectory, testing::ValuesIn(mapped_families()),
+INSTANTIATE_TEST_SUITE_P(Mapped, OracleDirectory, testing::ValuesIn(test::mapped_directories()),
                          [](const auto& info) { return test::test_name(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(

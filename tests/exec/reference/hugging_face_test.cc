@@ -1,8 +1,6 @@
 // Logits of Hugging Face directories through the reference executor, against the oracle's answers for those files.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "exec/oracle_model.h"
 #include "exec/reference/reference_executor.h"
 
@@ -35,27 +33,7 @@ TEST_P(DirectoryAnswers, AreTheOracles) {
   EXPECT_LT(test::nmse(model.logits, logits), 1e-10);
 }
 
-std::vector<OracleOptions> all_schemes() {
-  std::vector<OracleOptions> out;
-  for (const char* hf : {"f32", "f16", "bf16", "fp8", "fp8-block", "fp8-channel", "nvfp4", "nvfp4-pack", "mxfp4"}) {
-    out.push_back({.arch = "llama", .variant = "llama3", .greedy = 0, .hf = hf});
-    out.push_back({.arch = "llama", .variant = "tied", .greedy = 0, .hf = hf});
-    out.push_back({.arch = "gemma3", .greedy = 0, .hf = hf});
-  }
-  // Wider than one block of 128 x 128, and with a ragged last one; the rest takes minutes to make.
-  const bool everything = std::getenv("GALE_TEST_EVERYTHING") != nullptr;
-  const size_t tiny = out.size();
-  for (size_t i = 0; i < tiny; ++i) {
-    OracleOptions small = out[i];
-    small.size = "small";
-    const bool quick =
-        small.variant == "llama3" && (small.hf == "fp8" || small.hf == "fp8-block" || small.hf == "bf16");
-    if (quick || everything) out.push_back(small);
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Schemes, DirectoryAnswers, testing::ValuesIn(all_schemes()),
+INSTANTIATE_TEST_SUITE_P(Schemes, DirectoryAnswers, testing::ValuesIn(test::mapped_directories()),
                          [](const auto& info) { return test::test_name(info.param); });
 
 }  // namespace
