@@ -18,11 +18,6 @@ constexpr uint32_t value_type_count = std::size(value_type_names);
 constexpr size_t min_key_bytes = 8 + 1 + 4 + 1;             // length, one letter, type, one byte of value
 constexpr size_t min_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;  // length, one letter, n_dims, one dim, type, offset
 
-// Text from the file for messages: in quotes, on one line, not too long.
-std::string show(std::string_view text) {
-  return describe(Value(text), 80);
-}
-
 class Parser {
  public:
   Parser(std::span<const std::byte> bytes, const std::string& name)
@@ -109,13 +104,14 @@ class Parser {
     }
     for (const std::string_view old : {"lmgg", "tjgg", "fmgg", "algg"}) {
       if (all.starts_with(old)) {
-        return wrong("not a GGUF file but one of the formats before it (magic {}): convert the model again", show(old));
+        return wrong("not a GGUF file but one of the formats before it (magic {}): convert the model again",
+                     in_quotes(old));
       }
     }
     constexpr size_t shown_bytes = 16;
     std::string_view start = all.substr(0, shown_bytes);
     start = start.substr(0, start.find_first_of("\r\n"));
-    return wrong("not a GGUF file: it starts with {}, not \"GGUF\"", show(start));
+    return wrong("not a GGUF file: it starts with {}, not \"GGUF\"", in_quotes(start));
   }
 
   Status read_version() {
@@ -137,7 +133,7 @@ class Parser {
     std::string_view key;
     if (auto status = read_text(key, "name"); !status) return std::move(status).error();
     if (key.empty()) return wrong("its name is empty");
-    place_ = fmt::format("key {}", show(key));
+    place_ = fmt::format("key {}", in_quotes(key));
     if (has_control_characters(key)) return wrong("its name has control characters");
     if (contents_.metadata.find(key)) return wrong("it is there twice");
     uint32_t type = 0;
@@ -295,7 +291,7 @@ class Parser {
     std::string_view name;
     if (auto status = read_text(name, "name"); !status) return std::move(status).error();
     if (name.empty()) return wrong("its name is empty");
-    place_ = fmt::format("tensor {}", show(name));
+    place_ = fmt::format("tensor {}", in_quotes(name));
     if (has_control_characters(name)) return wrong("its name has control characters");
     if (name.size() > max_tensor_name_bytes) {
       return wrong("its name has {} bytes, at most {} are allowed", name.size(), max_tensor_name_bytes);
@@ -345,7 +341,7 @@ class Parser {
     for (size_t i = 0; i < offsets_.size(); ++i) {
       const auto [offset, bytes] = offsets_[i];
       Tensor& tensor = contents_.tensors[i];
-      place_ = fmt::format("tensor {}", show(tensor.name));
+      place_ = fmt::format("tensor {}", in_quotes(tensor.name));
       if (offset % alignment_ != 0)
         return wrong("its offset {} is no multiple of the alignment {}", offset, alignment_);
       if (offset > data_size || bytes > data_size - offset) {
@@ -366,9 +362,9 @@ class Parser {
     for (size_t i = 1; i < order.size(); ++i) {
       const Extent& before = offsets_[order[i - 1]];
       if (offsets_[order[i]].offset >= before.offset + before.bytes) continue;
-      place_ = fmt::format("tensor {}", show(contents_.tensors[order[i]].name));
+      place_ = fmt::format("tensor {}", in_quotes(contents_.tensors[order[i]].name));
       return wrong("its data at offset {} overlaps with that of tensor {}", offsets_[order[i]].offset,
-                   show(contents_.tensors[order[i - 1]].name));
+                   in_quotes(contents_.tensors[order[i - 1]].name));
     }
     return {};
   }

@@ -255,6 +255,10 @@ std::string describe(const Value& value, size_t max_length) {
                     value);
 }
 
+std::string in_quotes(std::string_view text) {
+  return describe(Value(text), 80);
+}
+
 bool has_control_characters(std::string_view name) {
   return std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
 }

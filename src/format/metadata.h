@@ -88,6 +88,8 @@ class Metadata {
 
 // One line for people: `[49152 strings]`, `0.5`, `"llama"`; long text is cut to `max_length` characters.
 std::string describe(const Value& value, size_t max_length = 60);
+// A name or text of a file for messages: in quotes, on one line, not too long.
+std::string in_quotes(std::string_view text);
 
 // Names of keys and tensors stand in messages and lists for people, on terminals too, and so must have none.
 bool has_control_characters(std::string_view name);

@@ -24,11 +24,6 @@ constexpr size_t kMostNameBytes = 512;
 constexpr size_t kDeepest = 8;  // of unknown fields; known ones need 3
 constexpr std::string_view kMetadata = "__metadata__";
 
-// Text from the file for messages: in quotes, on one line, not too long.
-std::string show(std::string_view text) {
-  return describe(Value(text), 80);
-}
-
 // What the header says about one tensor.
 struct Entry {
   StoredTensor tensor;
@@ -64,7 +59,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (in_metadata_ && depth_ == 2) return true;
     if (depth_ != 2 || field_ != Field::dtype) return unexpected("a string");
     const auto type = parse_stored_type(text);
-    if (!type) return wrong("its dtype {} is not supported", show(text));
+    if (!type) return wrong("its dtype {} is not supported", in_quotes(text));
     entries.back().tensor.type = *type;
     return true;
   }
@@ -101,7 +96,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     const std::string place = in_metadata_ ? fmt::format("{}: ", kMetadata)
                               : entries.empty() || depth_ < 2
                                   ? "header: "
-                                  : fmt::format("tensor {}: ", show(entries.back().tensor.name));
+                                  : fmt::format("tensor {}: ", in_quotes(entries.back().tensor.name));
     error = place + fmt::format(format, std::forward<Args>(args)...);
     return false;
   }
@@ -119,7 +114,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     }
     if (name.empty() || name.size() > kMostNameBytes)
       return wrong("a tensor has a name of {} bytes, 1 to {} are possible", name.size(), kMostNameBytes);
-    if (has_control_characters(name)) return wrong("the name {} has control characters", show(name));
+    if (has_control_characters(name)) return wrong("the name {} has control characters", in_quotes(name));
     entries.emplace_back().tensor.name = name;
     std::fill(std::begin(seen_), std::end(seen_), false);
     field_ = Field::unknown;
@@ -162,7 +157,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 Status place(Entry& entry, std::span<const std::byte> data, const std::string& file) {
   StoredTensor& tensor = entry.tensor;
   const auto wrong = [&](const std::string& reason) {
-    return fail(ErrorKind::invalid_input, "{}: tensor {}: {}", file, show(tensor.name), reason);
+    return fail(ErrorKind::invalid_input, "{}: tensor {}: {}", file, in_quotes(tensor.name), reason);
   };
   std::optional<uint64_t> bytes = stored_type_info(tensor.type).bytes;
   for (const uint64_t size : tensor.sizes()) {
@@ -191,7 +186,7 @@ Status check_names(const std::vector<Entry>& entries, const std::string& file) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return {};
-  return fail(ErrorKind::invalid_input, "{}: tensor {}: it is there twice", file, show(*twice));
+  return fail(ErrorKind::invalid_input, "{}: tensor {}: it is there twice", file, in_quotes(*twice));
 }
 
 // `entries` are in the order of their data.
@@ -201,7 +196,7 @@ Status check_overlap(const std::vector<Entry>& entries, const std::string& file)
     if (entry.begin == entry.end) continue;
     if (before && entry.begin < before->end)
       return fail(ErrorKind::invalid_input, "{}: tensor {}: its data at offset {} overlaps with that of tensor {}",
-                  file, show(entry.tensor.name), entry.begin, show(before->tensor.name));
+                  file, in_quotes(entry.tensor.name), entry.begin, in_quotes(before->tensor.name));
     before = &entry;
   }
   return {};

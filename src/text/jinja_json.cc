@@ -91,18 +91,7 @@ class JsonWriter {
   void string(const MarkedText& text) {
     context_.charge_text(text.size() + 2);
     put("\"");
-    text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
-      size_t plain = 0;
-      for (size_t i = 0, size = 1; i < run.size(); i += size) {
-        const std::string escape = escape_of(code_point_at(run, i, &size));
-        if (escape.empty()) continue;
-        out_.append(run.substr(plain, i - plain), from_template);
-        out_.append(escape, from_template);
-        if (out_.size() > context_.limits.text_bytes) context_.charge_text(out_.size());
-        plain = i + size;
-      }
-      out_.append(run.substr(plain), from_template);
-    });
+    append_escaped(context_, text, out_, [&](char32_t code, size_t) { return escape_of(code); });
     put("\"");
   }
 

@@ -106,19 +106,7 @@ class Printer {
     const char mark = has_single && !has_double ? '"' : '\'';
     if (text.is_markup()) put("Markup(");
     out_.append({&mark, 1}, true);
-    text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
-      size_t plain = 0;  // everything before it is written
-      for (size_t i = 0, size = 1; i < run.size(); i += size) {
-        const char32_t code = code_point_at(run, i, &size);
-        const std::string escape = escape_of(code, mark, size);
-        if (escape.empty()) continue;
-        out_.append(run.substr(plain, i - plain), from_template);
-        out_.append(escape, from_template);
-        if (out_.size() > context_.limits.text_bytes) context_.charge_text(out_.size());
-        plain = i + size;
-      }
-      out_.append(run.substr(plain), from_template);
-    });
+    append_escaped(context_, text, out_, [&](char32_t code, size_t size) { return escape_of(code, mark, size); });
     out_.append({&mark, 1}, true);
     if (text.is_markup()) put(")");
   }

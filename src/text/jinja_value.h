@@ -127,6 +127,25 @@ struct Context {
   [[noreturn]] void fail_steps() const;
 };
 
+// Appends `text` to `out`, each character replaced by escape(code point, bytes of it) unless that is empty; what stands
+// for a character has its origin. Charges text that grows beyond the limit.
+template <class Escape>
+void append_escaped(Context& context, const MarkedText& text, MarkedText& out, const Escape& escape) {
+  text.for_each_run(0, text.size(), [&](std::string_view run, bool from_template) {
+    size_t plain = 0;  // everything before it is written
+    for (size_t i = 0, size = 1; i < run.size(); i += size) {
+      const char32_t code = code_point_at(run, i, &size);
+      const std::string written = escape(code, size);
+      if (written.empty()) continue;
+      out.append(run.substr(plain, i - plain), from_template);
+      out.append(written, from_template);
+      if (out.size() > context.limits.text_bytes) context.charge_text(out.size());
+      plain = i + size;
+    }
+    out.append(run.substr(plain), from_template);
+  });
+}
+
 // Holds one level of recursion.
 class Nested {
  public:

@@ -1,18 +1,40 @@
-// Small tokenizer files made in tests: tokenizer.json, tiktoken ranks, SentencePiece models.
+// Small tokenizer files made in tests (tokenizer.json, tiktoken ranks, SentencePiece models), and tokenizers of them.
 #pragma once
 
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "text/byte_vocabulary.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary_files.h"
 
 namespace gale::text {
 
 using Json = nlohmann::ordered_json;
+using Tokens = std::vector<Token>;
+
+// The vocabulary must outlive the tokenizer.
+struct Made {
+  Vocabulary vocabulary;
+  std::optional<Tokenizer> tokenizer;
+  Tokens encode(std::string_view text, EncodeOptions options = {}) const { return tokenizer->encode(text, options); }
+  Tokens special(std::string_view text) const { return tokenizer->encode(text, {.special = true}); }
+};
+
+inline Made make(Result<Vocabulary> vocabulary) {
+  if (!vocabulary) throw std::runtime_error(vocabulary.error().message);
+  Made made{std::move(*vocabulary), {}};
+  auto tokenizer = Tokenizer::create(made.vocabulary.source());
+  if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
+  made.tokenizer = std::move(*tokenizer);
+  return made;
+}
 
 // tokenizer.json of a byte-level BPE: the 256 bytes, then the results of the merges (given as bytes).
 inline Json byte_level_json(const std::vector<std::pair<std::string, std::string>>& merges = {}) {

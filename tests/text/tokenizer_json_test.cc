@@ -7,24 +7,8 @@
 namespace gale::text {
 namespace {
 
-using Tokens = std::vector<Token>;
-
-// The vocabulary must outlive the tokenizer.
-struct Made {
-  Vocabulary vocabulary;
-  std::optional<Tokenizer> tokenizer;
-  Tokens encode(std::string_view text, EncodeOptions options = {}) const { return tokenizer->encode(text, options); }
-  Tokens special(std::string_view text) const { return tokenizer->encode(text, {.special = true}); }
-};
-
 Made make(const Json& json, const SideFiles& beside = {}) {
-  auto vocabulary = read_tokenizer_json(json.dump(), beside);
-  if (!vocabulary) throw std::runtime_error(vocabulary.error().message);
-  Made made{std::move(*vocabulary), {}};
-  auto tokenizer = Tokenizer::create(made.vocabulary.source());
-  if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
-  made.tokenizer = std::move(*tokenizer);
-  return made;
+  return make(read_tokenizer_json(json.dump(), beside));
 }
 
 std::string error_of(const Json& json) {
